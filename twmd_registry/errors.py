@@ -101,7 +101,7 @@ def not_utf8(name: object, error: UnicodeDecodeError) -> FileError:
 
 
 def refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON; raises ValueError if a key occurs twice, of which Python's reader takes the last."""
+    """Return an object of JSON; raises ValueError for a repeated key; Python's reader would keep the last."""
     table: dict[str, Any] = {}
     for key, value in pairs:
         if key in table:

@@ -29,7 +29,7 @@ class TokenVectors(NamedTuple):
     # Tokens that count in averages; shape (T,), bool; None for all. The others can only be matched
     counted: Tensor | None = None
     weights: Tensor | None = None  # Weight of each token; shape (T,), at least 0; None for equal weights
-    # Place of each token among those of all encoded texts, plus their number for a copied token (`select`); of an
+    # Place of each token among all encoded tokens, plus their number for a copied token (`select`); of an
     # n-gram, of its first token among those that `make_units` returns; shape (T,)
     positions: Tensor | None = None
     # Bound on the norm of each vector's rounding error; shape (T,); empty before `center`
@@ -87,7 +87,7 @@ class TextTokens(NamedTuple):
     # word that is left out because the vocabulary does not hold it; shape (t,), uint8
     special: np.ndarray
     ids: np.ndarray  # Token ids, special tokens included; shape (t,), int64
-    codes: np.ndarray  # As those of `EncodedTexts`; shape (t,), int64
+    codes: np.ndarray  # As in `EncodedTexts`; shape (t,), int64
     empty: bool  # Whether the text is blank, or has no token of its own, left out or not
     truncated: bool  # Whether it was cut
     unknown: bool  # Whether more than `UNKNOWN_SHARE` of its own tokens are unknown, where such are kept
@@ -128,7 +128,7 @@ class EncodedTexts(NamedTuple):
 
     layers: dict[int, Tensor]  # Hidden state number to vectors of shape (T, D), float32, special tokens included
     lengths: Tensor  # Tokens of each text, special tokens included, 0 for an empty text; shape (I,), int64
-    special: Tensor  # As those of `TextTokens`; shape (T,), uint8
+    special: Tensor  # As in `TextTokens`; shape (T,), uint8
     ids: Tensor  # Token ids; shape (T,), int64
     codes: Tensor  # For an unknown token a code of its surface string, 0 for any other token; shape (T,), int64
 

@@ -1,4 +1,4 @@
-"""The pace of ``twmd score``, with which faces to it are compared."""
+"""The pace of ``twmd score``, the baseline of the integrations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def measure_command_line(folder: Path, predictions: list[str], references: list[str]) -> tuple[float, float, float]:
-    """Return the seconds of ``twmd score`` and those of the processor, both less those that the first pair takes alone,
+    """Return wall and processor seconds of ``twmd score``, both without the seconds that the first pair takes alone,
     which are start and loading; and the score.
     """
     first, start, _ = _score(folder, predictions[:1], references[:1])

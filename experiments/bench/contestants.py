@@ -52,7 +52,7 @@ class Setting(NamedTuple):
 
 
 def bare(setting: Setting) -> Run:
-    """Transformers alone: different texts, sorted, padded batches, to the layer that the metrics read."""
+    """Transformers alone: distinct texts, sorted, padded batches, to the layer that the metrics read."""
     from transformers import AutoModel, AutoTokenizer
 
     network, tokenizer = (
@@ -76,7 +76,7 @@ def bare(setting: Setting) -> Run:
 
 
 def sentence_transformers(setting: Setting) -> Run:
-    """sentence-transformers' encode of all different texts, to the same layer: a pooled vector each, no score."""
+    """sentence-transformers' encode of all distinct texts, to the same layer: a pooled vector each, no score."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.models import Pooling, Transformer
 

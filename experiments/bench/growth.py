@@ -20,7 +20,7 @@ ONE = "--one"
 
 
 def measure(number: int) -> None:
-    """Score so many pairs of different texts under batch centering, and print seconds and megabytes as JSON."""
+    """Score so many pairs of distinct texts under batch centering, and print seconds and megabytes as JSON."""
     predictions, references = synthetic_pairs(number)
     scorer = Scorer(make_spec("twmd", layer=LAYER, centering="batch", centering_size=32))
     scorer.score(predictions[:32], references[:32])

@@ -35,7 +35,7 @@ metric_list: [{metric: twmd, aggregation: !function twmd_registry.plugins.lm_eva
 
 
 def measure_task(folder: Path, predictions: list[str], references: list[str]) -> tuple[float, float, float, float]:
-    """Return the seconds from the model's answers to the results, and those of the processor; the score; and the
+    """Return wall and processor seconds from the model's answers to the results; the score; and the
     seconds of our scoring.
     """
     from lm_eval.evaluator import evaluate

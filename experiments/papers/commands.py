@@ -13,7 +13,8 @@ import rich_click as click
 from experiments.papers.experiment import Experiment, read_experiment
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import options_of, parse_keys, read_texts
+from twmd_registry.cli.inputs import read_texts
+from twmd_registry.cli.metrics import options_of, parse_keys
 from twmd_registry.cli.output import SUFFIXES, as_json, write_forms
 from twmd_registry.cli.terminal import printed, progress_bar, say
 from twmd_registry.comparison.text_table import MISSING, UNDEFINED, TextTable, as_text

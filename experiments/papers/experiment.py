@@ -190,40 +190,42 @@ class Setting(NamedTuple):
 
 
 def make_settings(
-    experiment: Experiment, model: str, *, own: Sequence[int], asked: int | None, depth: int
+    experiment: Experiment, model: str, *, own: Sequence[int], requested_layer: int | None, depth: int
 ) -> list[Setting]:
     """Make the settings of an experiment, row by row, the values of its last axis next to each other.
 
-    `own` are the layers of rows that read ``own``; hidden state `asked` was asked for; the model has `depth` layers.
+    `own` are the layers of rows that read ``own``; `requested_layer` overrides the rows'; the model has `depth` layers.
     """
     result = []
     axes = {key: range(1, depth + 1) if values == EVERY else values for key, values in experiment.vary.items()}
     for row, keys in experiment.rows.items():
         other = keys.get("against")
-        against = _metric(other, model, _layers(other, own, asked, depth)[0]) if other else None
+        against = _metric(other, model, _layers(other, own, requested_layer, depth)[0]) if other else None
         used = {"preset", *entry(keys["metric"]).keys} if "metric" in keys else ()
         shared = {key: value for key, value in experiment.keys.items() if key in used}
         for values in itertools.product(*axes.values()):
             varied = dict(zip(axes, values, strict=True))
             applied = shared | keys | varied
-            for layers in _layers(applied, own, asked, depth):
+            for layers in _layers(applied, own, requested_layer, depth):
                 metric = _metric(applied, model, layers)
                 result.append(Setting(row, metric, varied, against, keys.get("half", ""), keys.get("optional", False)))
     return result
 
 
-def _layers(row: Mapping[str, Any], default_layers: Sequence[int], asked: int | None, depth: int) -> list[list[int]]:
+def _layers(
+    row: Mapping[str, Any], default_layers: Sequence[int], requested_layer: int | None, depth: int
+) -> list[list[int]]:
     """Return the layers of every setting of a row, see `Experiment.rows`; none where the model is not deep enough."""
-    wanted = row.get("layer")
-    if wanted is None:
+    share = row.get("layer")
+    if share is None:
         return [[]]
-    if wanted == OWN:
+    if share == OWN:
         return [[layer] for layer in default_layers]
-    if isinstance(wanted, int):
-        return [[wanted]]
-    if isinstance(wanted, float):
-        return [[round(depth * wanted) if asked is None else asked]]
-    several, number = wanted[len(_DEEP)] == ":", int(wanted[len(_DEEP) + 1 :])
+    if isinstance(share, int):
+        return [[share]]
+    if isinstance(share, float):
+        return [[round(depth * share) if requested_layer is None else requested_layer]]
+    several, number = share[len(_DEEP)] == ":", int(share[len(_DEEP) + 1 :])
     if several:
         return [list(range(max(1, depth - number + 1), depth + 1)) or [0]]
     return [[depth - number]] if depth - number >= min(depth, 1) else []

@@ -77,7 +77,7 @@ def reproduce(
         settings = {}
         for experiment in experiments:
             layers = _own_layers(experiment, model, layer, options, stack)
-            settings[experiment.name] = make_settings(experiment, model, own=layers, asked=layer, depth=depth)
+            settings[experiment.name] = make_settings(experiment, model, own=layers, requested_layer=layer, depth=depth)
         every = [setting for settings_of_one in settings.values() for setting in settings_of_one]
         scorers = _open(every, options, stack)
         labels = {setting.metric: setting.row for setting in reversed(every) if setting.metric in scorers}

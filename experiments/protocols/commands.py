@@ -11,7 +11,7 @@ from experiments.protocols.submission import read_outputs, submission_files
 from experiments.protocols.tasks import RANKED, pairs_of_task, run_task
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import make_scorers, options_of
+from twmd_registry.cli.metrics import make_scorers, options_of
 from twmd_registry.cli.output import SUFFIXES, as_json
 from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.comparison.text_table import TextTable, as_text, between
@@ -57,7 +57,7 @@ def task_command(arguments: Arguments) -> int:
     if arguments.trials and arguments.year != RANKED:
         raise SpecError(f"--trials is of {RANKED}, which averaged ranks: leave it out.")
     options, rated = options_of(arguments), read_rated(arguments.data)
-    metrics = [metric.spec or metric.name for metric in arguments.asked]
+    metrics = [metric.spec or metric.name for metric in arguments.requested]
     official = read_official(arguments.data, rated) if arguments.official else []
     study = Study(
         data=title_of(arguments.data),
@@ -70,7 +70,7 @@ def task_command(arguments: Arguments) -> int:
     if arguments.year == RANKED and arguments.data.startswith("mte:"):
         pairs_of_task(arguments.year, rated)  # refused before warnings of what they lack
         rated = read_divisions(arguments.data, rated)
-    first = "loading the model" if any(metric.spec for metric in arguments.asked) else ""
+    first = "loading the model" if any(metric.spec for metric in arguments.requested) else ""
     with progress_bar(first=first) as progress:
         result = run_task(arguments.year, study, rated, options, progress)
     say(as_json(result.as_dict()) if arguments.format == "json" else result.as_text(SUFFIXES[arguments.format]))
@@ -93,7 +93,7 @@ def submit_command(arguments: Arguments) -> int:
     DIR is in the layout of mt-metrics-eval. Written are the tables of the task, the score files that mt-metrics-eval
     reads, and the signatures.
     """
-    (requested,), name = arguments.asked, arguments.name or arguments.metrics[0]
+    (requested,), name = arguments.requested, arguments.name or arguments.metrics[0]
     if not SUBMITTED.fullmatch(name):
         raise SpecError(f"--name {name}: expected letters, digits, - and _, as the shared task has them.")
     year = arguments.test_set or arguments.folder.resolve().name
@@ -143,7 +143,7 @@ def accuracy_command(arguments: Arguments) -> int:
     from twmd_registry.engine.scorer import score_all
 
     with progress_bar(total=sum(len(rated.ratings) for rated in data.values())) as progress:
-        (scorer,) = make_scorers(arguments.asked, options_of(arguments))
+        (scorer,) = make_scorers(arguments.requested, options_of(arguments))
         scored = []
         for rated in data.values():
             texts = rated.predictions, rated.references

@@ -9,7 +9,8 @@ import rich_click as click
 from experiments.training.recipes import DATA, read_recipes, run_recipe
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import columns_of, make_scorers, options_of
+from twmd_registry.cli.inputs import columns_of
+from twmd_registry.cli.metrics import make_scorers, options_of
 from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.errors import SpecError
 from twmd_registry.judgments.sets import read_all_rated, title_of
@@ -104,7 +105,7 @@ def rate_command(arguments: Arguments) -> int:
     tables = [TrainingData(path.name, read_pairs(path, columns_of(arguments))) for path in arguments.pairs]
     holdout = [TrainingData(title_of(name), rated) for name, rated in read_all_rated(arguments.holdout).items()]
     check_held_out(tables, holdout, predictions=True)
-    (teacher,) = make_scorers(arguments.asked, options_of(arguments))
+    (teacher,) = make_scorers(arguments.requested, options_of(arguments))
     check_teacher(teacher)
     for table in tables:
         for spec in {member.requested.model: member.requested for member in teacher.members}.values():

@@ -46,7 +46,7 @@ def _fill(step: str, shared: dict[str, str]) -> str:
 
 
 def steps_of(name: str) -> Iterator[str]:
-    """Yield the steps of a recipe after those of the recipes that it needs; raises SpecError for an unknown one."""
+    """Yield the steps of a recipe after the steps of the recipes that it needs; raises SpecError for an unknown one."""
     recipes = read_recipes()
     if name not in recipes:
         raise SpecError(f"there is no recipe {name!r}; {menu(name, recipes)}.")

@@ -122,7 +122,7 @@ class TestCommands:
         assert run(f"score -i rows.csv --record rec.json {OPTIONS}")[0] == 0
         for line in (f"verify rec.json {OPTIONS}", f"verify rec.json -i rows.csv {OPTIONS}"):
             status, out, err = run(line)
-            assert (status, "1 of 1 results hold." in out) == (0, True)
+            assert (status, "1 of 1 results reproduced." in out) == (0, True)
             assert re.fullmatch(r"twmd: to compute: .+\n", err), "nothing is warned of"
 
     def test_report_and_fitted_parts_read_tables(self, folder: Path, run: Run) -> None:
@@ -191,7 +191,7 @@ class TestStructure:
             for path in files.iterdir():
                 path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
             status, out, err = run("verify rec.json")
-            assert (status, "hold." in out, "sha256" in out) == (0, True, False)
+            assert (status, "reproduced." in out, "sha256" in out) == (0, True, False)
             assert re.fullmatch(r"twmd: to compute: .+\n", err), "nothing is warned of"
             for path in files.iterdir():
                 path.write_bytes(path.read_bytes().replace(b"\r\n", b"\n"))

@@ -50,7 +50,7 @@ def test_every_option_is_read_by_its_command() -> None:
         names = read_by(function, known, seen)
         names |= run_options if "options_of" in seen else set()
         # `declare.command` reads what decides the metrics before such a command runs.
-        names |= of_metrics | {"metrics"} if "asked" in names else set()
+        names |= of_metrics | {"metrics"} if "requested" in names else set()
         params = {str(param.name) for param in command.params if param.expose_value}
         unread[path] = params - names
     assert len(unread) > 20

@@ -84,7 +84,7 @@ def test_damaged_baseline_is_refused(change: dict[str, Any], tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("metric", "corpus", "error", "words"),
     [
-        ("twmd", ["one", "one", " "], InputError, "needs two different texts at least; there are 1"),
+        ("twmd", ["one", "one", " "], InputError, "at least two distinct texts; there are 1"),
         ("twmd;baseline", CORPUS, SpecError, "is set already"),
         ("twmd;against=source", CORPUS, SpecError, "against=source has no baseline"),
         ("twmd;against=both", CORPUS, SpecError, "against=both has no baseline"),

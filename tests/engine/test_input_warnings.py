@@ -159,7 +159,7 @@ def test_command_line_names_the_system_of_a_warning(tmp_path: Path, capsys: pyte
         (tmp_path / f"{name}.jsonl").write_text(text)
     assert main(["score", "-i", *(str(tmp_path / f"{name}.jsonl") for name in rows)]) == 0
     shown = " ".join(capsys.readouterr().err.split())
-    assert "b.jsonl: different texts" in shown
+    assert "b.jsonl: distinct texts" in shown
     assert "(prediction of row 1)" in shown
     assert "a.jsonl:" not in shown
 

@@ -26,7 +26,7 @@ PARTLY = [
     ("\u0e23\u0e32\u0e04\u0e32 250 \u0e1a\u0e32\u0e17.", "\u0e2b\u0e21\u0e32 250 \u0e04\u0e23\u0e31\u0e49\u0e07.")
 ]
 PARTLY += [("\u222bx dx", "\u2211x dx"), (f"I love it {HEART}", f"I love it {ANGRY}"), (HEART, ANGRY)]
-"""Pairs of different texts that differ in unknown tokens only."""
+"""Pairs of distinct texts that differ in unknown tokens only."""
 WAYS: dict[str, dict[str, Any]] = {
     "default": {},
     "bigrams": {"ngram": 2},

@@ -77,7 +77,7 @@ def test_adapters_are_named_by_content() -> None:
     name, _, content = found.name.partition("@")
     assert (name, len(content)) == ("stsb-siamese", 12)
     assert find_adapter(found.name) == found
-    with pytest.raises(ModelError, match="not 0123456789ab as asked for"):
+    with pytest.raises(ModelError, match="not 0123456789ab as requested"):
         find_adapter("stsb-siamese@0123456789ab")
     with pytest.raises(ModelError, match=r"names a folder of its author's, '\./own': name your copy of the adapter by"):
         find_adapter("./own@0123456789ab", paths=False)

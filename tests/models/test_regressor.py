@@ -74,12 +74,12 @@ def test_many_chunks_give_the_scores_and_counts_of_one(folder: Path, monkeypatch
 
 def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_and_counted(folder: Path) -> None:
     long = " ".join(["cat"] * 100)
-    with pytest.warns(TwmdWarning, match="different texts longer than the limit .truncation, in the signature.: 1;"):
+    with pytest.warns(TwmdWarning, match="distinct texts longer than the limit .truncation, in the signature.: 1;"):
         cut = score(folder, [long, "it"], ["a dog ran", "it"])
     kept = " ".join(["cat"] * (tiny.POSITIONS - 3 - 3))
     assert cut.scores[0] == pytest.approx(score(folder, [kept], ["a dog ran"]).score, abs=1e-6)
     assert cut.counts.truncated == 1  # not the text beside it, which was not cut
-    with pytest.warns(TwmdWarning, match="different texts longer than the limit"):
+    with pytest.warns(TwmdWarning, match="distinct texts longer than the limit"):
         assert score(folder, [long], [" ".join(["it"] * 120)]).counts.truncated == 2
 
 

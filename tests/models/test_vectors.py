@@ -73,7 +73,7 @@ def test_every_format_gives_the_word_movers_score(content: bytes | None, tmp_pat
 
 def test_words_without_a_vector_are_left_out_and_reported(tmp_path: Path) -> None:
     texts = ["the purple cat", "zebra", "zebra", "the purple cat"], ["a dog sang", "zebra", "gnu", "a dog"]
-    words = r"words without a vector, left out: 4 in different texts, 4 different \('purple', "
+    words = r"words without a vector, left out: 4 in distinct texts, 4 distinct \('purple', "
     with pytest.warns(TwmdWarning, match=words):
         found = score(glove(tmp_path), *texts, unknown="keep")
     assert found.scores == pytest.approx((wmd("the cat", "a dog"), 1, 0, wmd("the cat", "a dog")), abs=1e-6)

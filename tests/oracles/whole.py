@@ -28,7 +28,7 @@ import numpy as np
 from tests.oracles import family, movers
 
 SELF_NORMALISED = {"twmd", "trwmd", "wordset_cka", "sbert"}
-"""Metrics that Eq. 1 divides; the others are 1 for a text and itself without it."""
+"""Metrics that Eq. 1 divides; by the others a text gets 1 against itself anyway."""
 NOTHING = 1e-6
 """A difference or mean of vectors that is so much shorter than they are is rounding; so is a C(X, X) so much smaller
 than any S.

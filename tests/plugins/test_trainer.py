@@ -189,7 +189,7 @@ class TestOneRun:
             texts = folder / "eval_texts.jsonl"
             arguments = ["verify", str(folder / "eval_record.json"), "-i", str(texts), "--part", f"model={encoder}"]
             assert main(arguments) == 0
-            assert "2 of 2 results hold" in capsys.readouterr().out
+            assert "2 of 2 results reproduced" in capsys.readouterr().out
             assert [json.loads(line)["references"] for line in texts.read_text(encoding="utf-8").splitlines()] == [
                 [target, source] for target, source in zip(TARGETS, SOURCES, strict=True)
             ]

@@ -169,7 +169,7 @@ def test_flipped_byte_in_weights_is_named(tmp_path: Path, part: str) -> None:
     assert problem.startswith(f"model content: {part} ")
     keys = record.systems[0].results[0].keys
     content = keys["fingerprint"] if part == "model" else keys["adapter"].rpartition("@")[2]
-    assert f"{content} as asked for" in problem
+    assert f"{content} as requested" in problem
 
 
 def test_record_holds_the_whole_hash_of_every_part_and_another_is_named(tmp_path: Path, monkeypatch: Patch) -> None:
@@ -449,7 +449,7 @@ def test_record_holds_and_differences_of_versions_and_devices_are_printed(scored
     twmd_registry.write_record(dataclasses.replace(record, environment=environment), "out.json")
     status, out, _ = run(VERIFY)
     assert (status, out.count("agrees  ")) == (0, 6)
-    assert out.endswith("6 of 6 results hold.\n")
+    assert out.endswith("6 of 6 results reproduced.\n")
     assert max(map(len, out.splitlines())) <= WIDTH
     for words in ("versions: torch is 2.", "was 1.0", "device: device is cpu, was cuda (something)"):
         assert words in out
@@ -466,7 +466,7 @@ def test_without_files_those_that_the_record_names_are_taken(
     else:
         record = str((scored / "out.json").rename(scored / "sub" / "out.json"))
     status, out, _ = run(f"verify {record}")
-    assert (status, out.endswith("6 of 6 results hold.\n")) == (0, True)
+    assert (status, out.endswith("6 of 6 results reproduced.\n")) == (0, True)
 
 
 def test_systems_of_one_name_are_taken_from_their_folders(scored: Path, run: Run) -> None:
@@ -474,7 +474,7 @@ def test_systems_of_one_name_are_taken_from_their_folders(scored: Path, run: Run
         Path(name).mkdir()
         Path(f"{name}.txt").rename(Path(name, "out.txt"))
     assert run("score ref.txt -i a/out.txt b/out.txt -m chrf sbert --record own.json")[0] == 0
-    assert run("verify own.json")[1].endswith("4 of 4 results hold.\n")
+    assert run("verify own.json")[1].endswith("4 of 4 results reproduced.\n")
 
 
 def test_file_that_differs_or_is_missing_is_named(scored: Path, run: Run, monkeypatch: Patch) -> None:
@@ -501,23 +501,23 @@ def test_edit_by_hand_is_named_and_writes_no_line_of_the_report(scored: Path, ru
     edited = Path("out.json").read_text(encoding="utf-8").replace('"name": "a.txt"', '"name": "c.txt"')
     Path("out.json").write_text(edited, encoding="utf-8")
     status, out, _ = run(VERIFY)
-    assert (status, "6 of 6 results hold." in out) == (1, True)
+    assert (status, "6 of 6 results reproduced." in out) == (1, True)
     assert out.startswith("EDITED: the record's content does not have the sha256 that it was written with")
     record = twmd_registry.read_record("out.json")
-    name = "a.txt\n9 of 9 results hold.\n\x1b[8m"
+    name = "a.txt\n9 of 9 results reproduced.\n\x1b[8m"
     systems = tuple(dataclasses.replace(system, name=name) for system in record.systems)
     changed = dataclasses.replace(record, systems=systems, environment={"tor\nch": "1\x1b[8m"})
     twmd_registry.write_record(changed, "out.json")
     status, out, _ = run(VERIFY)
     assert (status, "\x1b" in out) == (0, False)
-    assert [line for line in out.splitlines() if line.endswith("results hold.")] == ["6 of 6 results hold."]
+    assert [line for line in out.splitlines() if line.endswith("results reproduced.")] == ["6 of 6 results reproduced."]
 
 
 def test_changed_file_is_named_with_segments(scored: Path, run: Run) -> None:
     lines = Path("b.txt").read_text(encoding="utf-8").splitlines()
     Path("b.txt").write_text("\n".join([*lines[:7], "something else", *lines[8:]]) + "\n", encoding="utf-8")
     status, out, _ = run(VERIFY)
-    assert (status, out.endswith("3 of 6 results hold.\n")) == (1, True)
+    assert (status, out.endswith("3 of 6 results reproduced.\n")) == (1, True)
     words = " ".join(out.split())
     for part in (
         "DIFFERS b.txt twmd",

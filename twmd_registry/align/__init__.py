@@ -76,8 +76,8 @@ def combine_sides(
     F1 is the harmonic mean ``2 p r / (p + r)`` of the two C's; where they are not both positive, its continuous
     extension ``min(p, r)``, or with `plain` the same formula (0 where it has no value), as in
     bert_score. All three are then divided by ``sqrt(C(X, X) C(Y, Y))`` (TWMD paper, Eq. 1): C(X, X) has the same value
-    from both sides. Where a text has C(X, X) <= 0 the quotient means nothing: 1 for a text and itself, 0 for any other
-    pair.
+    from both sides. Where C(X, X) <= 0 the quotient means nothing: a text gets 1 against itself
+    and 0 against any other.
 
     >>> precision, recall = torch.tensor([1.0, 0.5, -0.1]), torch.tensor([0.5, 0.0, 0.4])
     >>> combine_sides((precision, recall))[2].tolist()

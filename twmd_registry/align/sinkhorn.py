@@ -49,7 +49,7 @@ def sinkhorn_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricS
 
 
 def _log_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> tuple[Tensor, Tensor]:
-    """Return the cells that take part, and log p there, of which exp sums to one in every row; -inf in other cells;
+    """Return the cells that take part, and log p there, whose exp sums to one in every row; -inf in other cells;
     both of shape (B, N, M).
     """
     present = (hyp.weights > 0)[:, :, None] & (ref.weights > 0)[:, None, :]

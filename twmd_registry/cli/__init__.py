@@ -61,10 +61,10 @@ def main(argv: Sequence[str] | None = None, program: click.Group = twmd) -> int:
     It is 0 for success, 1 for bad data or a failed verification, 2 for bad usage, 3 for scores that fail a check.
     """
     # Read once, on Linux: large memory pages take a sixth off a short run on a virtual machine, and OpenMP's threads
-    # sleep after a tenth of their wait for a thread, of which another process may have the core.
+    # sleep after a tenth of their wait for a thread: another process may have its core.
     os.environ |= {"THP_MEM_ALLOC_ENABLE": "1", "GOMP_SPINCOUNT": "30000"} | os.environ
     with suppress(AttributeError, OSError, TypeError):  # where C's library is not glibc
-        # Each area keeps what is free in it: one for all threads takes 20 to 50 MB less, and no time.
+        # Each area keeps its free memory: one for all threads takes 20 to 50 MB less, and no time.
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
     sys.stdin = sys.stdin or io.TextIOWrapper(io.BytesIO())  # None where it is closed
     sys.stdout, sys.stderr = sys.stdout or null_stream(), sys.stderr or null_stream()
@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None, program: click.Group = twmd) -> int:
 
 
 def _narrow_errors() -> None:
-    """Let ``-W error`` and PYTHONWARNINGS make errors of this package's warnings only: those of libraries, which no
+    """Let ``-W error`` and PYTHONWARNINGS make errors of this package's warnings only: warnings of libraries, which no
     user of a command can mend, would end it at some import.
     """
     warnings.filters[:] = [  # type: ignore[index]

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import (
-    make_scorers,
-    options_of,
-)
+from twmd_registry.cli.metrics import make_scorers, options_of
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.registry.names import MetricName
 
@@ -37,7 +34,7 @@ def align_command(arguments: Arguments) -> int:
 
     if arguments.output is not None:
         check_picture_file(arguments.output)
-    (scorer,) = make_scorers(arguments.asked, options_of(arguments))
+    (scorer,) = make_scorers(arguments.requested, options_of(arguments))
     scores = scorer.score([arguments.hypothesis], [[arguments.reference]], [arguments.reference])
     alignment = scores.explain(0)
     shown = alignment.as_dict()

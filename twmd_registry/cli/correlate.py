@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import options_of
+from twmd_registry.cli.metrics import options_of
 from twmd_registry.cli.output import SUFFIXES, as_json, write_forms
 from twmd_registry.cli.terminal import printed, progress_bar
 from twmd_registry.comparison.text_table import as_text
@@ -74,7 +74,7 @@ def correlate_command(arguments: Arguments) -> int:
     from twmd_registry.metaeval.study import Study, run_study
 
     options, rated = options_of(arguments), read_rated(data)
-    metrics = [metric.spec or metric.name for metric in arguments.asked]
+    metrics = [metric.spec or metric.name for metric in arguments.requested]
     official = read_official(data, rated) if arguments.official else []
     study = Study(
         data=title_of(data),
@@ -93,7 +93,7 @@ def correlate_command(arguments: Arguments) -> int:
         from twmd_registry.report.figures import require_matplotlib
 
         require_matplotlib()
-    first = "loading the model" if any(metric.spec for metric in arguments.asked) else ""
+    first = "loading the model" if any(metric.spec for metric in arguments.requested) else ""
     with progress_bar(first=first) as progress:
         result = run_study(study, rated, options, progress)
     form = arguments.format

@@ -12,21 +12,20 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import rich_click as click
-from click import get_current_context
 from click.core import ParameterSource
 from rich_click.rich_panel import RichOptionPanel
 
 from twmd_registry.cli.arguments import Arguments as Arguments  # noqa: PLC0414 (every command has both)
+from twmd_registry.cli.arguments import refuse_run_options_of_sacrebleu
 from twmd_registry.cli.terminal import null_stream
-from twmd_registry.errors import FileError, SpecError
+from twmd_registry.errors import FileError
 from twmd_registry.registry.names import MetricName
-from twmd_registry.registry.options import OPTION_NAMES
 from twmd_registry.registry.paths import is_there
 
 Run: TypeAlias = Callable[[Arguments], int]
@@ -115,7 +114,7 @@ def repeat_options(ctx: click.Context, words: Sequence[str]) -> list[str]:
 
 
 def _drop_stderr(_ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-    """Drop what is written to stderr until the command ends: warnings, progress bars, messages of libraries."""
+    """Silence stderr until the command ends: warnings, progress bars, messages of libraries."""
     if value:
         sys.stderr = null_stream()
 
@@ -137,7 +136,7 @@ def command(
     With `common`, the options that the help shows first, all others follow under "More".
 
     Where the command has ``-m``, `sacrebleu` has the metrics of SacreBLEU that may stand there beside ours; the metrics
-    and the keys of `settings` are then read to ``arguments.asked`` before the command runs.
+    and the keys of `settings` are then read to ``arguments.requested`` before the command runs.
     """
 
     def declare(run: Run) -> Command:
@@ -145,10 +144,10 @@ def command(
         def invoke(**values: Any) -> int:
             arguments = Arguments(**values)
             if sacrebleu is not None:
-                from twmd_registry.cli.inputs import parse_metrics
+                from twmd_registry.cli.metrics import parse_metrics
 
-                arguments.asked = parse_metrics(arguments.metrics, arguments, sacrebleu)
-                refuse_options_of_ours(arguments)
+                arguments.requested = parse_metrics(arguments.metrics, arguments, sacrebleu)
+                refuse_run_options_of_sacrebleu(arguments)
             return run(arguments)
 
         lines = "\n\n".join(["Example:", *example.split("\n")])
@@ -199,7 +198,7 @@ def check_output(path: Path, inputs: Iterable[Path]) -> None:
     """Raise FileError where a file to write is one of the inputs or cannot be written; leaves no trace."""
     if path.exists() and not path.is_file():
         raise FileError(f"cannot write {path}: it is no regular file; name another.")
-    if any(path.exists() and given.exists() and path.samefile(given) for given in inputs):
+    if any(path.exists() and source.exists() and path.samefile(source) for source in inputs):
         raise FileError(f"cannot write {path}: it is one of the files to read.")
     if not path.parent.is_dir():
         here = next(parent for parent in path.absolute().parents if parent.exists())
@@ -329,29 +328,12 @@ def seed(about: str, default: int = 12345) -> Declare:
     return option("--seed", "SEED", f"{about} (default: {default}).", default=default)
 
 
-def refuse(names: Collection[str], why: str) -> None:
-    """Raise SpecError if the command line gives one of the parameters of these names."""
-    context = get_current_context()
-    for param in context.command.params:
-        source, value = context.get_parameter_source(str(param.name)), context.params.get(str(param.name), ())
-        is_given = source is ParameterSource.COMMANDLINE and value != ()
-        if is_given and param.name in names:
-            shown = param.opts[-1] if isinstance(param, click.Option) else "a reference file"
-            raise SpecError(f"{shown} {why}.")
-
-
-def refuse_options_of_ours(arguments: Arguments) -> None:
-    """Raise SpecError for a run option if all metrics, in ``arguments.asked``, are SacreBLEU's."""
-    if not any(metric.spec for metric in arguments.asked):
-        refuse(OPTION_NAMES, "is for this package's metrics, and -m names SacreBLEU's alone: leave it out")
-
-
 def all_of(*declarations: Declare) -> Declare:
     """Declare several parameters, in this order."""
 
     def declare(run: Run) -> Run:
-        for each in reversed(declarations):
-            run = each(run)
+        for declaration in reversed(declarations):
+            run = declaration(run)
         return run
 
     return declare
@@ -372,7 +354,7 @@ placement = all_of(device, option("--batch-tokens", "N", "Maximum number of padd
 """Declares where a command runs that does not score texts."""
 any_language = flag("--any-language", "Score texts in unsupported scripts; warn instead of failing.")
 run_options = all_of(placement, any_language)
-"""Declares the run options, which never change a score: those of `placement`, and where and what is scored."""
+"""Declares the run options, which never change a score."""
 reading = all_of(
     flag("--lines", "Read every file as lines of text, also what looks like JSON, XML or fields with tabs."),
     flag("--quoted-tsv", "Cells of TSV are quoted as in CSV; else a quote there is a letter."),

@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 
 from twmd_registry.cli import declare
+from twmd_registry.cli.arguments import refuse
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import say
@@ -36,11 +37,11 @@ def explain_command(arguments: Arguments) -> int:
     """List metrics, presets and what works offline; or explain a metric: its formula, range, keys with their values
     under a preset, presets and citation.
     """
-    if not arguments.asked:
+    if not arguments.requested:
         (_print_signatures if arguments.signatures else _print_metrics)(arguments.format)
         return 0
-    declare.refuse(["signatures"], "lists the presets of all metrics: leave -m out")
-    _explain(arguments.asked[0].spec, arguments.format)
+    refuse(["signatures"], "lists the presets of all metrics: leave -m out")
+    _explain(arguments.requested[0].spec, arguments.format)
     return 0
 
 
@@ -67,7 +68,7 @@ def _explain(spec: MetricSpec, form: str) -> None:
     print(f"{spec.metric}: {facts.title}\n\n{textwrap.fill(facts.about, 100)}\n")
     print(textwrap.fill(f"C(X, Y):            {facts.formula}", 100, subsequent_indent=" " * 20))
     print(f"range:              {facts.span}, higher is closer")
-    print(f"a text and itself:  {identical}\n")
+    print(f"identical texts:    {identical}\n")
     say(format_table(EXPLAINED, rows, "text"))
     print("\npresets:")
     for preset in own_presets:

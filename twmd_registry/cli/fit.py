@@ -9,7 +9,8 @@ from typing import Any
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.groups import group
-from twmd_registry.cli.inputs import make_scorers, options_of, parse_keys, read_texts
+from twmd_registry.cli.inputs import read_texts
+from twmd_registry.cli.metrics import make_scorers, options_of, parse_keys
 from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.spec import make_spec
@@ -103,7 +104,7 @@ def baseline_command(arguments: Arguments) -> int:
     from twmd_registry.models.fitted import save
 
     with progress_bar("pairs", arguments.pairs) as progress:
-        (scorer,) = make_scorers(arguments.asked, options_of(arguments))
+        (scorer,) = make_scorers(arguments.requested, options_of(arguments))
         content = scorer.fit_baseline(texts, arguments.pairs, arguments.seed, progress)
     path = save(BASELINE, content, arguments.output or BASELINE.home)
     print(path.read_text(encoding="utf-8"), end="")

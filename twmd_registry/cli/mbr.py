@@ -6,13 +6,8 @@ import sys
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import (
-    average_metrics,
-    make_scorers,
-    options_of,
-    parse_metrics,
-    read_candidates,
-)
+from twmd_registry.cli.inputs import read_candidates
+from twmd_registry.cli.metrics import average_metrics, make_scorers, options_of, parse_metrics
 from twmd_registry.cli.output import as_json
 from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.errors import SpecError
@@ -56,7 +51,7 @@ def mbr_command(arguments: Arguments) -> int:
     lines = [choice.candidate for choice in result.choices]
     if arguments.format == "json":
         chosen = map(vars, result.choices)
-        shown = [{name: value for name, value in each.items() if value is not None} for each in chosen]
+        shown = [{name: value for name, value in choice.items() if value is not None} for choice in chosen]
         lines = [as_json(fields | {"signature": signature}, indent=None) for fields in shown]
     if arguments.output:
         write_file(arguments.output, "".join(f"{line}\n" for line in lines).encode())

@@ -5,13 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from twmd_registry.cli import declare
+from twmd_registry.cli.arguments import refuse, refuse_run_options_of_sacrebleu
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import (
-    ScoringTask,
-    options_of,
-    parse_metrics,
-    read_tasks,
-)
+from twmd_registry.cli.inputs import ScoringTask, read_tasks
+from twmd_registry.cli.metrics import options_of, parse_metrics
 from twmd_registry.cli.score import DEFAULT_RESAMPLES, check_output, sacrebleu_seed, score_and_compare
 from twmd_registry.cli.terminal import printed, progress_bar
 from twmd_registry.comparison.cells import Resampling
@@ -37,7 +34,7 @@ def _read_reported(arguments: Arguments) -> list[ScoringTask]:
     """Check what a report needs, and read its systems."""
     if not arguments.input:
         raise SpecError("Missing option '-i' / '--input': name a file per system, or rated data by --agreement.")
-    if not any(metric.spec for metric in arguments.asked):
+    if not any(metric.spec for metric in arguments.requested):
         raise SpecError("a report keeps a record of this package's metrics: name one of them in -m.")
     check_output(arguments.output, arguments)
     tasks = read_tasks(arguments)
@@ -73,11 +70,11 @@ def report_command(arguments: Arguments) -> int:
     on every data set, with intervals and pictures.
     """
     lexical = SEGMENT_LEXICAL if arguments.agreement else tuple(LEXICAL_NAMES)
-    arguments.asked = asked = parse_metrics(arguments.metrics, arguments, lexical)
-    declare.refuse_options_of_ours(arguments)
+    arguments.requested = requested = parse_metrics(arguments.metrics, arguments, lexical)
+    refuse_run_options_of_sacrebleu(arguments)
     if arguments.agreement:
         texts = ("references", "input", "src", "prediction_column", "reference_column", "lines", "quoted_tsv")
-        declare.refuse(texts, "is not read with --agreement, which reports on rated data: leave it out")
+        refuse(texts, "is not read with --agreement, which reports on rated data: leave it out")
         return _report_agreement(arguments)
     tasks = _read_reported(arguments)
     from twmd_registry.comparison.tables import text_table
@@ -95,7 +92,7 @@ def report_command(arguments: Arguments) -> int:
         resampling = Resampling("bs", samples, seed=arguments.seed)
     shown = {"segments": True, "keep_resamples": True}
     comparison, record, scorers, scores = score_and_compare(tasks, arguments, resampling, **shown)
-    labels = [column.name for column, metric in zip(comparison.columns, asked, strict=True) if metric.spec]
+    labels = [column.name for column, metric in zip(comparison.columns, requested, strict=True) if metric.spec]
     data = ", ".join(file.name for file in tasks[0].files if file.role == "references") or tasks[0].name
     with printed(text_table(comparison, None)):
         chosen = choose_highlights(comparison, HIGHLIGHTS)
@@ -122,9 +119,9 @@ def _report_agreement(arguments: Arguments) -> int:
 
     require_matplotlib()
     data, options = read_all_rated(arguments.agreement), options_of(arguments)
-    metrics = tuple(metric.spec or metric.name for metric in arguments.asked)
+    metrics = tuple(metric.spec or metric.name for metric in arguments.requested)
     measured = []
-    first = "loading the model" if any(metric.spec for metric in arguments.asked) else ""
+    first = "loading the model" if any(metric.spec for metric in arguments.requested) else ""
     with progress_bar(first=first) as progress:
         for text, rated in data.items():
             statistics: tuple[Statistic, ...] = ("pearson", "kendall", *(("acc_eq",) if rated.item else ()))

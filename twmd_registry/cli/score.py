@@ -14,15 +14,10 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from twmd_registry.cli import declare
+from twmd_registry.cli.arguments import refuse
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import (
-    ScoringTask,
-    columns_of,
-    files_of,
-    make_scorers,
-    options_of,
-    read_tasks,
-)
+from twmd_registry.cli.inputs import ScoringTask, columns_of, files_of, read_tasks
+from twmd_registry.cli.metrics import make_scorers, options_of
 from twmd_registry.cli.output import SUFFIXES
 from twmd_registry.cli.terminal import printed, progress_bar
 from twmd_registry.comparison.cells import Resampling, SystemComparison
@@ -138,7 +133,7 @@ def score_command(arguments: Arguments) -> int:
     if arguments.record:
         check_output(arguments.record, arguments)
     baseline = read_record(arguments.fail_if_worse) if arguments.fail_if_worse else None
-    specs = [member for metric in arguments.asked if metric.spec for member in members_or_self(metric.spec)]
+    specs = [member for metric in arguments.requested if metric.spec for member in members_or_self(metric.spec)]
     tasks = read_tasks(arguments, join_documents=any(spec.align for spec in specs))
     display = {"short": arguments.short, "segments": arguments.sentence_level}
     comparison, record, *_ = score_and_compare(tasks, arguments, _resampling(arguments), **display)
@@ -157,7 +152,7 @@ def score_command(arguments: Arguments) -> int:
 def _check_scores(
     comparison: SystemComparison, record: Callable[[], Record], baseline: Record | None, arguments: Arguments
 ) -> list[Check]:
-    """Return the checks that were asked for."""
+    """Return the requested checks."""
     if arguments.fail_under is None and baseline is None:
         return []
     from twmd_registry.record.checks import check_floor, check_not_worse
@@ -170,19 +165,19 @@ def _check_scores(
 
 def _check_local(arguments: Arguments) -> None:
     """Refuse options that do not fit each other, or the local engine."""
-    declare.refuse(RAY, "is for --engine ray: add --engine ray, or leave it out")
+    refuse(RAY, "is for --engine ray: add --engine ray, or leave it out")
     for is_used, name, test in (
         (arguments.paired_bs, "paired_bs_n", "--paired-bs"),
         (arguments.paired_ar, "paired_ar_n", "--paired-ar"),
         (arguments.confidence or arguments.paired_bs, "confidence_n", "--confidence"),
     ):
         if not is_used:
-            declare.refuse([name], f"is for {test}: add it")
+            refuse([name], f"is for {test}: add it")
     is_tested = arguments.paired_bs or arguments.paired_ar or arguments.confidence
     if not (is_tested or arguments.docs or arguments.doc_column or arguments.fail_if_worse):
         drawn = "--paired-bs, --paired-ar, --confidence, --docs, --doc-column and --fail-if-worse"
-        declare.refuse(["seed"], f"is for what is drawn by {drawn}: add one of them")
-    ours = any(metric.spec for metric in arguments.asked)
+        refuse(["seed"], f"is for the draws of {drawn}: add one of them")
+    ours = any(metric.spec for metric in arguments.requested)
     numbers = (arguments.score_only or arguments.sentence_level) and arguments.format != "json"
     for is_wrong, message in (
         (arguments.docs and arguments.doc_column, "--docs and --doc-column both name documents: give one of them."),
@@ -225,9 +220,9 @@ def score_and_compare(
     scorers: list[Scorer] = []
     scores: list[list[ScoreSet]] = [[] for _ in tasks]
     seconds = 0.0
-    if any(metric.spec for metric in arguments.asked):
+    if any(metric.spec for metric in arguments.requested):
         with progress_bar(total=sum(len(task.predictions) for task in tasks)) as progress:
-            scorers = make_scorers(arguments.asked, options_of(arguments))
+            scorers = make_scorers(arguments.requested, options_of(arguments))
             from twmd_registry.engine.scorer import score_all
 
             started = time.perf_counter()
@@ -243,7 +238,7 @@ def score_and_compare(
             seconds = time.perf_counter() - started
     # Of each metric of ours its scorer and its scores of all systems, in the order of the metrics.
     scored = iter(zip(scorers, zip(*scores, strict=True), strict=True) if scorers else ())
-    metrics = [metric.name if metric.spec is None else next(scored) for metric in arguments.asked]
+    metrics = [metric.name if metric.spec is None else next(scored) for metric in arguments.requested]
     systems = [(task.name, task.predictions) for task in tasks]
     with progress_bar("steps", first="") as progress:
         settings: dict[str, Any] = {"resampling": resampling, "documents": tasks[0].documents, "progress": progress}
@@ -294,7 +289,7 @@ def _score_on_ray(arguments: Arguments) -> int:
 
     with progress_bar("rows", first="scoring on Ray"):
         record = score_files(
-            make_scorers(arguments.asked, options_of(arguments)),
+            make_scorers(arguments.requested, options_of(arguments)),
             list(map(str, arguments.input)),
             arguments.output,
             columns_of(arguments),
@@ -316,13 +311,13 @@ def _score_on_ray(arguments: Arguments) -> int:
 def _check_ray(arguments: Arguments) -> None:
     """Refuse options of the local engine, metrics of SacreBLEU and missing files, before Ray is imported."""
     instead = "references are a column, and scores and the record go to --output"
-    declare.refuse([*LOCAL, *TESTS, *CHECKS], f"cannot be used with --engine ray: {instead}")
-    declare.refuse(["lines"], "cannot be used with --engine ray: it reads tables")
+    refuse([*LOCAL, *TESTS, *CHECKS], f"cannot be used with --engine ray: {instead}")
+    refuse(["lines"], "cannot be used with --engine ray: it reads tables")
     if arguments.format not in {"text", "json"}:
         raise SpecError(f"--format {arguments.format} cannot be used with --engine ray: give text or json.")
     if not arguments.input or not arguments.output:
         raise SpecError("--engine ray needs --input PATH_OR_PATTERN... and --output DIR.")
-    if others := [metric.name for metric in arguments.asked if metric.spec is None]:
+    if others := [metric.name for metric in arguments.requested if metric.spec is None]:
         raise SpecError(f"--engine ray scores by this package's metrics: leave out {', '.join(others)}.")
     for name in map(str, arguments.input):
         if "://" not in name and not Path(name).exists() and not glob.glob(name, recursive=True):  # noqa: PTH207

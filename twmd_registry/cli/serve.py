@@ -7,8 +7,9 @@ import importlib.util
 import rich_click as click
 
 from twmd_registry.cli import declare
+from twmd_registry.cli.arguments import refuse
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import make_scorers, options_of
+from twmd_registry.cli.metrics import make_scorers, options_of
 from twmd_registry.cli.terminal import say
 from twmd_registry.errors import SpecError, missing_extra
 
@@ -33,20 +34,20 @@ HTTP_ONLY = ("host", "port", "api_key_file")
 @declare.run_options
 def serve_command(arguments: Arguments) -> int:
     """Serve scores over HTTP, requests in batches, or by MCP. Stops gracefully on Ctrl-C and SIGTERM."""
-    given = [name for name in HTTP_ONLY if getattr(arguments, name) is not None]
-    if arguments.mcp and given:
+    http_options = [name for name in HTTP_ONLY if getattr(arguments, name) is not None]
+    if arguments.mcp and http_options:
         raise SpecError(
-            f"--{given[0].replace('_', '-')} is for HTTP, and --mcp uses standard input and output: leave it out."
+            f"--{http_options[0].replace('_', '-')} is for HTTP; --mcp uses standard input and output: leave it out."
         )
     if arguments.mcp:
-        declare.refuse(["max_bytes"], "is for HTTP: leave it out with --mcp")
+        refuse(["max_bytes"], "is for HTTP: leave it out with --mcp")
     for name in NEEDED:
         if importlib.util.find_spec(name) is None:
             raise missing_extra(f"the service needs {name}", "serve")
     from twmd_registry.serve.service import Service, read_key, serve_http, serve_mcp
 
-    names = [metric.name for metric in arguments.asked]
-    scorers = dict(zip(names, make_scorers(arguments.asked, options_of(arguments)), strict=True))
+    names = [metric.name for metric in arguments.requested]
+    scorers = dict(zip(names, make_scorers(arguments.requested, options_of(arguments)), strict=True))
     limits = ("max_bytes", "max_pairs", "max_letters", "max_waiting", "timeout")
     service = Service(scorers, **{name: getattr(arguments, name) for name in limits})
     if arguments.mcp:

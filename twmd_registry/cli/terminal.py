@@ -94,7 +94,7 @@ def progress_bar(
     counts = rich.MofNCompleteColumn(), rich.TextColumn(unit)
     times = rich.TimeElapsedColumn(), rich.TimeRemainingColumn(), rich.TextColumn("{task.fields[rate]}")
     columns = rich.BarColumn(), *counts, *times, rich.TextColumn("{task.description}")
-    # stdout may be a file, with which this bar has nothing to do. The time left is that of the mean pace: the steps of
+    # stdout may be a file, which this bar does not touch. The time left is by the mean pace: the steps of
     # the work differ in size.
     settings: dict[str, Any] = {"transient": True, "redirect_stdout": False, "speed_estimate_period": math.inf}
     bar = rich.Progress(*columns, console=Console(file=sys.stderr), **settings)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, get_args
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.groups import group
-from twmd_registry.cli.inputs import make_scorers, options_of, parse_keys
+from twmd_registry.cli.metrics import make_scorers, options_of, parse_keys
 from twmd_registry.errors import SpecError
 from twmd_registry.judgments.sets import read_all_rated, title_of
 from twmd_registry.registry.names import Dtype
@@ -86,10 +86,10 @@ def metric_command(arguments: Arguments) -> int:
     options = options_of(arguments)
     if arguments.full and arguments.rank is not None:
         raise SpecError("--rank sets the rank of an adapter, but --full trains no adapter: remove one of the options.")
-    (scorer,) = make_scorers(arguments.asked, options)
+    (scorer,) = make_scorers(arguments.requested, options)
     keys = ("full", "epochs", "learning_rate", "batch", "seed", "bf16", "dropout", "save_steps")
-    given = {key: getattr(arguments, key) for key in keys} | ({"rank": arguments.rank} if arguments.rank else {})
-    recipe = Recipe(target=arguments.target, loss=arguments.loss, **given)
+    recipe_keys = {key: getattr(arguments, key) for key in keys} | ({"rank": arguments.rank} if arguments.rank else {})
+    recipe = Recipe(target=arguments.target, loss=arguments.loss, **recipe_keys)
     from twmd_registry.train.data import TrainingData
     from twmd_registry.train.finetune import FinetunePlan, finetune
 

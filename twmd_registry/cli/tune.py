@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import options_of, parse_assignments
+from twmd_registry.cli.metrics import options_of, parse_assignments
 from twmd_registry.cli.output import SUFFIXES, as_json
 from twmd_registry.cli.terminal import HEADER, complain, printed, progress_bar
 from twmd_registry.comparison.text_table import MISSING, UNDEFINED, TextTable, as_text
@@ -98,7 +98,7 @@ def tune_command(arguments: Arguments) -> int:
 
 
 def read_tried(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
-    """Read what is to be tried for keys, ``KEY=VALUE,VALUE,...`` each; a comma inside a value is written ``%2C``."""
+    """Read the values to try, ``KEY=VALUE,VALUE,...`` for each key; a comma inside a value is written ``%2C``."""
     tried: dict[str, tuple[Value, ...]] = {}
     for text in texts:
         name, equals, values = text.partition("=")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import ScoringTask, files_of, options_of, parts_of, read_tasks
+from twmd_registry.cli.inputs import ScoringTask, files_of, read_tasks
+from twmd_registry.cli.metrics import options_of, parts_of
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import complain, progress_bar, say
 from twmd_registry.errors import FileError, SignatureError, SpecError
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 SHOWN_TEXT = 60
 """Characters of a prediction that are shown."""
 VERIFIED = ("result", "system", "metric", "recorded", "here", "tolerance", "resampled")
-"""The columns of what is printed of a verified record; the tolerance is of a segment's score."""
+"""The columns of a verified record's table; the tolerance is of a segment's score."""
 TESTED = {"mean": "mean {:.6g}", "ci": "± {:.3g}", "p_value": "p = {:.3g}"}
 
 
@@ -91,13 +92,13 @@ def verify_command(arguments: Arguments) -> int:
 def _find_inputs(record: Record, path: Path) -> list[list[Path]]:
     """Find the references, systems' files and sources that a record names, here or beside the record."""
     roles = {"references": "REF", "sources": "--src"}
-    wanted = [(roles[file.role], file.name, {file.sha256}) for file in record.inputs if file.role in roles]
+    recorded = [(roles[file.role], file.name, {file.sha256}) for file in record.inputs if file.role in roles]
     predictions = [file for file in record.inputs if file.role == "predictions"]
     for system in record.systems:
         hashes = {file.sha256 for file in predictions if file.name == Path(system.name).name}
-        wanted.append(("-i", system.name, hashes))
+        recorded.append(("-i", system.name, hashes))
     files = dict[str, list[Path]]({"REF": [], "-i": [], "--src": []})
-    for role, name, hashes in wanted:
+    for role, name, hashes in recorded:
         # The record is untrusted: no name in it leads out of these folders.
         inside = not Path(name).is_absolute() and ".." not in Path(name).parts
         here = [place for place in (Path(name), path.parent / name) if inside and place.is_file()]
@@ -180,7 +181,7 @@ def _describe(verification: Verification) -> list[str]:
     held = sum(check.agrees for check in verification.checks)
     head = [edited, ""] if verification.edited else []
     table = format_table(VERIFIED, rows, "text", names=3).splitlines()
-    return [*head, *table, *below, "", f"{held} of {len(rows)} results hold."]
+    return [*head, *table, *below, "", f"{held} of {len(rows)} results reproduced."]
 
 
 def _labels(signatures: Sequence[str]) -> dict[str, str]:

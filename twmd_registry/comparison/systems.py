@@ -88,7 +88,7 @@ def compare_systems(
 
 
 def check_resampling(resampling: Resampling, systems: int, segments: int) -> None:
-    """Refuse impossible resampling (SpecError), or that of a single segment (InputError); warn of few segments."""
+    """Refuse impossible resampling (SpecError) and a single segment (InputError); warn of few segments."""
     if max(resampling.samples, resampling.resamples) > MAX_RESAMPLES:
         raise SpecError(f"expected at most {MAX_RESAMPLES:,} resamples.")
     if resampling.test and systems < 2:
@@ -201,7 +201,7 @@ def _resample(
 ) -> tuple[SystemScore, ...]:
     """Add a test or intervals to a metric's cells, where asked for.
 
-    What is drawn and the intervals are SacreBLEU's; the p-values are those of `randomise` and `bootstrap`.
+    Draws and intervals are SacreBLEU's; `randomise` and `bootstrap` give the p-values.
     """
     test, seed = resampling.test, resampling.seed
     resamples = resampling.samples if test == "bs" else resampling.resamples

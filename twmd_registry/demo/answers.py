@@ -102,8 +102,8 @@ def spec_of(
         "iterations": iterations,
         "centering": str(mean) if centering == "background" else centering,
     }
-    given = {key: value for key, value in values.items() if value not in {None, AS_PRESET} and key in keys}
-    return make_spec(metric, preset, **given)
+    changed = {key: value for key, value in values.items() if value not in {None, AS_PRESET} and key in keys}
+    return make_spec(metric, preset, **changed)
 
 
 HEADERS = ("metric", "score", "P", "R", "F1")
@@ -185,10 +185,10 @@ def score_texts(
             except SpecError as error:
                 notices.append(f"{name}: {error}")
         for name, spec in list(specs.items()):
-            other, given = ("source", sources) if spec.against else ("reference", texts)
-            if not given and name == metric:
+            other, other_texts = ("source", sources) if spec.against else ("reference", texts)
+            if not other_texts and name == metric:
                 raise InputError(f"{metric} compares the hypothesis with its {other} here: write the {other}, too.")
-            if not given:
+            if not other_texts:
                 notices.append(f"{name}: it compares the hypothesis with its {other}, which is not given.")
                 del specs[name]
         scorers = [Scorer(spec) for spec in specs.values()]
@@ -258,7 +258,7 @@ def _references(row: TableRow) -> list[str]:
 
 
 def score_file(table: UploadedTable, metrics: Sequence[str], preset: str) -> dict[str, Any]:
-    """Score the rows of a file by metrics, each of which counts once, and takes the preset if it has it.
+    """Score the rows of a file by metrics; a metric counts once, and takes the preset if it has it.
 
     Returns ``rows`` (per metric a row of `FILE_HEADERS`), ``pictures`` (HTML), ``segment_headers`` and ``segments``
     (per row its number, shortened texts and scores), ``signatures``, ``tsv``, ``record`` (JSON), ``notices``. Raises

@@ -251,7 +251,7 @@ def add_file_tab(metric: str) -> None:
 
 
 def answer_file(cache: Path, upload: str | None, pasted: str, metrics: list[str], preset: str) -> tuple[Any, ...]:
-    """Score a file: notices or the error, the table, the distributions, and what is shown only with them."""
+    """Score a file: notices or the error, the table, the distributions, and the parts shown only with them."""
     if upload and not is_blank(pasted):
         return _show_error("There are an uploaded file and a pasted table: remove the file or the table.")
     try:

@@ -156,7 +156,7 @@ def _write(files: dict[str, str], folder: Path) -> None:
 
 
 def read_token(file: Path | None) -> str:
-    """Read the token for writing to the Hub from a file; None for ``HF_TOKEN``, or that of ``hf auth login``."""
+    """Read the token for writing to the Hub from a file; None for ``HF_TOKEN`` or the token of ``hf auth login``."""
     if file is None:
         from huggingface_hub import get_token
 

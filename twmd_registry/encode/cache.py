@@ -64,7 +64,7 @@ class TextCache:
         self._turn += 1
 
     def find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:
-        """Return those of some texts that are held."""
+        """Return the cached ones among some texts."""
         cached = {}
         for key in keys:
             if key in self._entries:

@@ -129,15 +129,15 @@ class Encoder(LoadedModel):
                 break
         yield from level
 
-    def reading(self, wanted: Iterable[int]) -> Reading:
+    def reading(self, layers: Iterable[int]) -> Reading:
         """Return the best way to read some hidden states; a `ModelError` where there is none."""
         for reading in self._readings:
-            if reading.numbers.issuperset(wanted):
+            if reading.numbers.issuperset(layers):
                 return reading
         readable = sorted(frozenset[int]().union(*(reading.numbers for reading in self._readings)))
         raise ModelError(
             f"model {self.files.label} gives no vector per token that depends on the text alone in hidden states "
-            f"{', '.join(map(str, wanted))}; it does in {', '.join(map(str, readable)) or 'none'}."
+            f"{', '.join(map(str, layers))}; it does in {', '.join(map(str, readable)) or 'none'}."
         )
 
     def decode_tokens(self, ids: Sequence[int]) -> list[str]:
@@ -169,7 +169,7 @@ class Encoder(LoadedModel):
         None where texts are cut. `progress` is called with the number of texts (or windows) of every batch. Raises
         `ModelError`: out of memory with a single text, or vectors that are not finite.
         """
-        lengths, wanted = np.array([len(text.ids) for text in tokens]), sorted(set(layers))
+        lengths, distinct_layers = np.array([len(text.ids) for text in tokens]), sorted(set(layers))
         rows = np.split(np.arange(lengths.sum()), np.cumsum(lengths)[:-1])  # of a text, or of a window
         repeats = None
         if limit is not None and stride is not None and lengths.max() > limit:
@@ -179,12 +179,13 @@ class Encoder(LoadedModel):
                 for part in split_into_windows(text, limit, stride)
             ]
             repeats = np.bincount(np.concatenate(rows), minlength=int(lengths.sum()))
-        reading = self.reading(wanted)
+        reading = self.reading(distinct_layers)
         arrays = zip(*((text.special, text.ids, text.codes) for text in tokens), strict=True)
         special, ids, codes = map(np.concatenate, arrays)
         widths = np.array([len(row) for row in rows])
         vectors = {
-            k: torch.zeros(int(lengths.sum()), self.width, dtype=torch.float32, device=self.device) for k in wanted
+            k: torch.zeros(int(lengths.sum()), self.width, dtype=torch.float32, device=self.device)
+            for k in distinct_layers
         }
 
         def forward(batch: np.ndarray) -> list[Tensor]:
@@ -198,7 +199,7 @@ class Encoder(LoadedModel):
             where = torch.from_numpy(here).to(self.device)
             present = torch.from_numpy(np.flatnonzero(mask)).to(self.device)
             states = []
-            for k, state in hidden_states(self.network, reading.blocks, wanted, inputs).items():
+            for k, state in hidden_states(self.network, reading.blocks, distinct_layers, inputs).items():
                 flat = state.flatten(0, 1).index_select(0, present) if has_padding else state.flatten(0, 1)  # (T, D)
                 states.append(flat)
                 write = vectors[k].index_copy_ if repeats is None else vectors[k].index_add_
@@ -304,7 +305,7 @@ def depth_of(network: nn.Module) -> int:
 
 
 def hidden_states(
-    network: Any, blocks: nn.ModuleList | None, wanted: Sequence[int], inputs: dict[str, Any]
+    network: Any, blocks: nn.ModuleList | None, layers: Sequence[int], inputs: dict[str, Any]
 ) -> dict[int, Tensor]:
     """Return the hidden states of some numbers, ascending, each of shape (B, N, D), in the network's dtype.
 
@@ -314,24 +315,24 @@ def hidden_states(
     (Longformer's, to whole windows) is cut off; a state that is not found, or is no tensor, is left out.
     """
     if isinstance(network, Bert):
-        found: dict[int, Tensor] = network(**inputs, wanted=wanted).hidden_states
+        found: dict[int, Tensor] = network(**inputs, read=layers).hidden_states
         return found
     probe.switch_back(network)
     if blocks is None:
         states = network(**inputs, output_hidden_states=True).hidden_states
-        return _whole(dict(enumerate(states)), wanted, inputs)
+        return _whole(dict(enumerate(states)), layers, inputs)
 
     read: dict[int, Any] = {}
 
     def reader(k: int) -> Any:
         def keep_input(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             read[k] = args[0] if args else kwargs.get("hidden_states")
-            if k == wanted[-1]:
+            if k == layers[-1]:
                 raise StopIteration  # no further layer has to run
 
         return keep_input
 
-    hooks = [blocks[k].register_forward_pre_hook(reader(k), with_kwargs=True) for k in wanted if k < len(blocks)]
+    hooks = [blocks[k].register_forward_pre_hook(reader(k), with_kwargs=True) for k in layers if k < len(blocks)]
     try:
         read[len(blocks)] = network(**inputs).last_hidden_state
     except StopIteration:
@@ -339,14 +340,14 @@ def hidden_states(
     finally:
         for hook in hooks:
             hook.remove()
-    return _whole(read, wanted, inputs)
+    return _whole(read, layers, inputs)
 
 
-def _whole(states: dict[int, Any], wanted: Sequence[int], inputs: dict[str, Any]) -> dict[int, Tensor]:
-    """Return those of some hidden states that are tensors, without padding that the network has added."""
+def _whole(states: dict[int, Any], layers: Sequence[int], inputs: dict[str, Any]) -> dict[int, Tensor]:
+    """Return the hidden states that are tensors, without padding that the network has added."""
     length = inputs["input_ids"].shape[1]
     first = {k: state[0] if isinstance(state, tuple) else state for k, state in states.items()}  # Pegasus-X's last
-    return {k: first[k][:, :length] for k in wanted if isinstance(first.get(k), Tensor)}
+    return {k: first[k][:, :length] for k in layers if isinstance(first.get(k), Tensor)}
 
 
 def last_layers(requested: str, depth: int) -> tuple[int, ...]:

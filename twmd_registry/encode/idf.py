@@ -91,11 +91,11 @@ def write_frequencies(encoder: Encoder, counts: Mapping[int, int], documents: in
     return (json.dumps(about, sort_keys=True, indent=0) + "\n").encode()
 
 
-def find_idf(wanted: str, tokenizer: PreTrainedTokenizerFast) -> FittedPart[np.ndarray]:
+def find_idf(name: str, tokenizer: PreTrainedTokenizerFast) -> FittedPart[np.ndarray]:
     """Find a frequencies file by its hash or path, and read it. Raises `ModelError` for no such file, a damaged one, or
     one of another vocabulary than the tokenizer's.
     """
-    path = locate(FREQUENCIES, wanted)
+    path = locate(FREQUENCIES, name)
     part = read_idf(path, vocabulary_size(tokenizer))
     vocab = vocabulary_hash(tokenizer)
     if (other := part.about["tokenizer"]) != vocab:

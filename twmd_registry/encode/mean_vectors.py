@@ -24,7 +24,7 @@ from twmd_registry.registry.spec import MetricSpec
 SPECIAL_LEVEL: dict[str, int] = {"none": 0, "cls": 1, "all": 2, "partners": 2}
 """Tokens whose special mark (see `EncodedTexts.special`) is at most this take part."""
 MEANS = ("none", "cls", "all")
-"""The policies with a mean in the file; ``partners`` uses that of ``none``: the tokens that count are the same."""
+"""The policies with a mean in the file; ``partners`` uses ``none``'s: the tokens that count are the same."""
 
 MEAN_VECTOR = FittedKind("mean vector", "backgrounds", "mean", ".safetensors", "background")
 """Files of fitted mean vectors."""
@@ -63,7 +63,7 @@ def fit_background(
         part = distinct[start : start + _FIT_TEXTS]
         cut = None if spec.stride else spec.limit
         tokens = tokenise(encoder.tokenizer, part, cut, drop_unknown=encoder.static)
-        # The encoder reports windows, of which a text may have several.
+        # The encoder reports windows; a text may have several.
         with split_progress(progress, len(part), stages=1)(len(part)) as report:
             encoded = encoder.encode(
                 tokens, layers, spec.limit, spec.stride, batch_tokens=batch_tokens, progress=report
@@ -104,12 +104,12 @@ def transfer_means(background: MeanVectors, name: str, fingerprint: str, adapter
     )
 
 
-def find_background(wanted: str | None, fingerprint: str, adapter: str | None) -> MeanVectors:
+def find_background(name: str | None, fingerprint: str, adapter: str | None) -> MeanVectors:
     """Find and read a mean-vector file by its hash or path, or the one that comes with this package for the model
-    (`wanted` is None). Raises `ModelError` for no such file, a damaged one, or one that was fitted on another model
+    (`name` is None). Raises `ModelError` for no such file, a damaged one, or one that was fitted on another model
     (fingerprint and full name of its adapter).
     """
-    if wanted is None:
+    if name is None:
         for path in sorted(MEAN_VECTOR.packaged.glob("mean-*.safetensors")):
             means = read_background(path)
             if _owner(means) == (fingerprint, adapter):
@@ -118,7 +118,7 @@ def find_background(wanted: str | None, fingerprint: str, adapter: str | None) -
             "no mean vector comes with this package for this model: fit one with 'twmd fit mean FILE... --set "
             "model=MODEL', then set centering=background:HASH."
         )
-    means = read_background(locate(MEAN_VECTOR, wanted))
+    means = read_background(locate(MEAN_VECTOR, name))
     if _owner(means) != (fingerprint, adapter):
         raise ModelError(
             f"mean vector {means.hash} was fitted on {means.about['model']}@{means.about['fingerprint']}, "
@@ -136,7 +136,7 @@ def _owner(background: MeanVectors) -> tuple[object, object]:
 def read_background(path: Path) -> MeanVectors:
     """Read a mean-vector file; raise a `ModelError` if it is not one, or holds a number that is not finite."""
     try:
-        content = path.read_bytes()  # once: what is hashed is what is read
+        content = path.read_bytes()  # once: the hashed bytes are the parsed ones
         tensors = load(content)
         about = json.loads(json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]["twmd"])
         means = {policy: tensors[policy] for policy in MEANS}

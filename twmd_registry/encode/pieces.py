@@ -50,11 +50,11 @@ class Vocabulary(NamedTuple):
     ascii_punctuation: np.ndarray  # Whether it is one character of ``string.punctuation``; bool
     blank: np.ndarray  # Whether it is a mark alone, which belongs to the word that follows; bool
     texts: list[str]  # Its text, without its mark
-    raw: list[bytes]  # Its bytes; those of a word's pieces in a row are the word's
+    raw: list[bytes]  # Its bytes; the bytes of a word's pieces, joined, are the word's
 
     def continuing(self, ids: np.ndarray, ordinary: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Return which tokens continue the word of the token before them, or are a mark alone; shape (T,), bool. `ids`
-        are those of many texts in a row, `ordinary` is true for tokens that are not special, and `starts` are the first
+        are of many texts in a row, `ordinary` is true for tokens that are not special, and `starts` are the first
         tokens of the texts that have any.
         """
         return np.asarray(ordinary & (~self._begins(ids, ordinary, starts) | self.blank[ids]))

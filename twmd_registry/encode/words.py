@@ -20,12 +20,12 @@ STOP_WORDS = FittedKind("stop words", "stopwords", "stop", ".txt", "stopwords")
 """Files of stop words."""
 
 
-def find_stop_words(wanted: str) -> FittedPart[frozenset[str]]:
-    """Find a list by its hash or path, and read it: one word per line, in any case. Its hash is that of the list as
+def find_stop_words(name: str) -> FittedPart[frozenset[str]]:
+    """Find a list by its hash or path, and read it: one word per line, in any case. It is hashed as
     `canonical` writes it: order, case and empty lines do not matter. Raises `ModelError` for no such file, not UTF-8,
     without a word, or with a line of several words (names the line).
     """
-    path = locate(STOP_WORDS, wanted, lambda content: hash_of(canonical(_read(content, f"stop-{wanted}.txt"))))
+    path = locate(STOP_WORDS, name, lambda content: hash_of(canonical(_read(content, f"stop-{name}.txt"))))
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -122,11 +122,11 @@ MAX_COPIED = 0.5
 def copied_tokens(
     pieces: Vocabulary, encoded: EncodedTexts, positions: np.ndarray, owners: np.ndarray, partner: np.ndarray
 ) -> np.ndarray:
-    """Return the tokens that texts have copied from their sources: those of words of the source that a translation
+    """Return the tokens that texts have copied from their sources: from words of the source that a translation
     would not keep, as it keeps names (words that begin with a capital letter), numbers and punctuation. Where they are
     more than `MAX_COPIED` of those that would not be kept, all tokens are copied.
 
-    `positions` are those of some tokens among the encoded ones, `owners` the numbers of their texts, and `partner` the
+    `positions` are places of some tokens among the encoded ones, `owners` the numbers of their texts, and `partner` the
     row of every text's source (-1: none); shape (T,), bool.
     """
     ids, lengths = encoded.ids.cpu().numpy(), encoded.lengths.cpu().numpy()

@@ -90,7 +90,7 @@ class Backend:
             files = by_name(paths=False)  # the place holds a part of another specification of the same record
         if wanted and wanted != files.fingerprint:
             raise ModelError(
-                f"{kind} {files.label} has the content @{files.fingerprint} here, not @{wanted} as asked for."
+                f"{kind} {files.label} has the content @{files.fingerprint} here, not @{wanted} as requested."
             )
         return files
 
@@ -344,7 +344,7 @@ class TokenAlignmentBackend(Backend):
     def score_group(
         self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, stage: Stage, total: AllReduce = single_process
     ) -> Scored:
-        """Score all pairs by every member, each different text (or sentence) encoded once."""
+        """Score all pairs by every member, each distinct text (or sentence) encoded once."""
         sentences = None
         if self.spec.align:
             pairs, sentences = split_documents(pairs)

@@ -38,19 +38,19 @@ def keys_of(spec: MetricSpec) -> dict[str, str]:
 
 
 def random_pairs(texts: Iterable[str], number: int, seed: int) -> tuple[list[str], list[str]]:
-    """Draw a number of pairs of different texts, every text about as often as any other; raise an `InputError` for
-    fewer than two different texts.
+    """Draw a number of pairs of distinct texts, every text about as often as any other; raise an `InputError` for
+    fewer than two distinct texts.
     """
-    different = sorted({text for text in texts if not is_blank(text)})
-    if len(different) < 2:
-        raise InputError(f"a baseline needs two different texts at least; there are {len(different)}.")
+    distinct = sorted({text for text in texts if not is_blank(text)})
+    if len(distinct) < 2:
+        raise InputError(f"a baseline needs at least two distinct texts; there are {len(distinct)}.")
     draw = np.random.default_rng(seed)
     firsts: list[str] = []
     seconds: list[str] = []
     while len(firsts) < number:
-        order = draw.permutation(len(different))
-        firsts += [different[i] for i in order]
-        seconds += [different[i] for i in np.roll(order, 1)]
+        order = draw.permutation(len(distinct))
+        firsts += [distinct[i] for i in order]
+        seconds += [distinct[i] for i in np.roll(order, 1)]
     return firsts[:number], seconds[:number]
 
 

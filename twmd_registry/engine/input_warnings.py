@@ -56,17 +56,17 @@ def warn_about_texts(pairs: Pairs, models: Sequence[tuple[np.ndarray, bool]], ro
         for which, text, rule in (
             (
                 flags["vanished"],
-                "different texts of which nothing is left to compare (centering, left-out words, or vectors of zeros)",
+                "distinct texts of which nothing is left to compare (centering, left-out words, or vectors of zeros)",
                 "each scores 1 against itself and 0 against any other",
             ),
             (
                 flags["wordless"],
-                "different texts of which every word is left out",
+                "distinct texts of which every word is left out",
                 "only their special tokens are compared (with special=none each scores 1 against itself, else 0)",
             ),
             (
                 flags["weightless"],
-                "different texts of which every token has the idf 0 (it is in every text)",
+                "distinct texts of which every token has the idf 0 (it is in every text)",
                 "their tokens count the same",
             ),
         ):
@@ -77,7 +77,7 @@ def warn_about_texts(pairs: Pairs, models: Sequence[tuple[np.ndarray, bool]], ro
             often = Counter(missing)
             words = [repr(word) for word, _ in often.most_common(SHOWN_WORDS)] + ["..."] * (len(often) > SHOWN_WORDS)
             warn(
-                f"words without a vector, left out: {len(missing)} in different texts, {len(often)} different "
+                f"words without a vector, left out: {len(missing)} in distinct texts, {len(often)} distinct "
                 f"({', '.join(words)})."
             )
     empty, unknown = (np.logical_or.reduce([flags[name] for flags, _ in models]) for name in ("empty", "unknown"))
@@ -90,10 +90,10 @@ def warn_about_texts(pairs: Pairs, models: Sequence[tuple[np.ndarray, bool]], ro
             "another empty text (before any baseline)."
         )
     if truncated := max(int(flags["truncated"].sum()) for flags, _ in models):
-        warn(f"different texts longer than the limit (truncation, in the signature): {truncated}; each lost its end.")
+        warn(f"distinct texts longer than the limit (truncation, in the signature): {truncated}; each lost its end.")
     if unknown.any():
         warn(
-            f"different texts of which more than {UNKNOWN_SHARE:.0%} are unknown tokens: {unknown.sum()} "
+            f"distinct texts of which more than {UNKNOWN_SHARE:.0%} are unknown tokens: {unknown.sum()} "
             f"({name_texts(pairs, unknown, rows)}). "
             "With unknown=apart such a token matches the same text only; with unknown=keep, and in stsscore, "
             "the model takes them all for one word."

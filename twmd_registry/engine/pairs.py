@@ -1,4 +1,4 @@
-"""From a user's texts to pairs: every row checked, different texts numbered, pairs cut into chunks of bounded size."""
+"""From a user's texts to pairs: every row checked, distinct texts numbered, pairs cut into chunks of bounded size."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BYTES_PER_TOKEN = 3
 """A low estimate (English has 4 to 5): chunks are cut before texts are tokenised."""
 COPIES_FACTOR = 4
 """A chunk holds a copy of a text's vectors for every centering batch that the text is in, counted per step (segments
-that stay together); all copies of a chunk hold at most this many times as many tokens as its different texts may hold.
+that stay together); all copies of a chunk hold at most this many times as many tokens as its distinct texts may hold.
 """
 
 
@@ -200,7 +200,7 @@ def _describe(value: Any) -> str:
 class Pairs(NamedTuple):
     """All (hypothesis, reference) pairs of some segments."""
 
-    texts: list[str]  # Every different text once
+    texts: list[str]  # Every distinct text once
     hyp: np.ndarray  # Index into `texts`; shape (pairs,)
     ref: np.ndarray  # Index into `texts`; shape (pairs,)
     # The segment of every pair, ascending, maybe with gaps (rows that could not be read); shape (pairs,)
@@ -217,7 +217,7 @@ def check_whole_calls(specs: Iterable[MetricSpec]) -> None:
 
 
 def make_pairs(segments: Segments, spec: MetricSpec | None = None) -> Pairs:
-    """Return the different texts of some segments and the pairs that a metric compares, in data order: those of
+    """Return the distinct texts of some segments and the pairs that a metric compares, in data order: those of
     predictions and references, or of predictions and sources; raise an `InputError` where it needs texts that are not
     there. Without a specification all references are paired, as they are.
     """
@@ -270,7 +270,7 @@ def take_share(pairs: Pairs, number: int, shares: int, step: int) -> tuple[Pairs
 def plan_chunks(
     pairs: Pairs, limit: int | None, most_tokens: int, step: int
 ) -> tuple[list[slice], dict[int, list[int]]]:
-    """Cut the pairs into consecutive chunks whose different texts hold a bounded number of tokens (a single step may
+    """Cut the pairs into consecutive chunks whose distinct texts hold a bounded number of tokens (a single step may
     hold more), estimated cautiously from the number of bytes and cut at `limit`. Chunks end at multiples of `step`
     segments, so that centering batches stay whole. Returns slices over pairs; and for every text that occurs in several
     chunks, which ones, ascending.

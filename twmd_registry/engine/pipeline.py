@@ -40,7 +40,7 @@ from twmd_registry.tensors import (
 )
 
 CHUNK_TOKENS = 65_536
-"""Vectors (tokens of different texts x layers) that are encoded per chunk (100 MB at 384 dimensions). As many
+"""Vectors (tokens of distinct texts x layers) that are encoded per chunk (100 MB at 384 dimensions). As many
 tokens again are kept for later chunks.
 """
 ACCELERATOR_FACTOR = 4
@@ -139,7 +139,7 @@ class PipelineRun:
         sums = self.sum_corpus() if self._corpus_centered else {}
         *_, last = self._views  # the last that reads encoded vectors
         for number, chunk in enumerate(self._chunks):
-            # 1. Encode the different texts of the chunk, once for all specifications.
+            # 1. Encode the distinct texts of the chunk, once for all specifications.
             encoded, texts = self._store.fetch(chunk, number)
             empty_rows = (encoded.lengths == 0).cpu().numpy()
             for view, specs in self._views.items():

@@ -29,12 +29,12 @@ class Counts(NamedTuple):
 
     Attributes:
         segments: Segments scored.
-        truncated: Different texts that were longer than the limit and lost their end.
+        truncated: Distinct texts that were longer than the limit and lost their end.
         empty: Predictions and references without a token.
-        unknown: Different texts of which more than a tenth of the tokens are unknown: the encoder's vocabulary does not
+        unknown: Distinct texts of which more than a tenth of the tokens are unknown: the encoder's vocabulary does not
             hold them.
         repeated: Predictions and references that had occurred before and were not encoded again.
-        oov: Tokens of different texts that the vocabulary does not hold: unknown tokens of an encoder, or words that
+        oov: Tokens of distinct texts that the vocabulary does not hold: unknown tokens of an encoder, or words that
             have no vector in a table of word vectors and were left out.
         foreign: Letters of all texts in scripts that the model does not read, where a preset names those it
             reads.

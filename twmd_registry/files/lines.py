@@ -1,4 +1,4 @@
-"""Lines of text: what ends a line, what is no text, and content that is clearly not one text per line."""
+"""Lines of text: line ends, decoding, and content that is clearly not one text per line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twmd_registry.files.compressed import PARQUET, is_packed, read_content
 MAX_NULLS = 0.1
 """The share of NUL bytes among the first 4,096 from which on text is taken for UTF-16 or UTF-32 without a mark."""
 ENDS_IN_CR = "ends its lines with CR alone, as old Macs did: convert it first (tr '\\r' '\\n' < FILE)"
-_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)  # that of UTF-32-LE begins with the first
+_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)  # UTF-32-LE's begins with the first
 NO_UTF8 = "is UTF-16 or UTF-32: convert it first (iconv -f UTF-16 -t UTF-8 FILE)"
 
 
@@ -60,7 +60,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def digest_of_file(content: bytes) -> str:
-    """Return the sha256 of a file. Of text, it is that of its copy with LF at the ends of lines: a checkout may write
+    """Return the sha256 of a file; for text, of a copy whose lines end in LF: a checkout may write
     CR LF, which is not content.
     """
     is_text = not is_packed(content) and not content.startswith(PARQUET)

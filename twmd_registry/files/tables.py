@@ -49,7 +49,7 @@ def check_quoted(option: str, forms: Iterable[str | None]) -> None:
 
 
 def form_of(name: str) -> str:
-    """Return the suffix of a file's form, in small letters; of a compressed file that of its content."""
+    """Return the suffix of a file's form, in lower case; for a compressed file, of its content."""
     path = Path(name.lower())
     return Path(path.stem).suffix if path.suffix in PACKED else path.suffix
 
@@ -305,8 +305,8 @@ def read_rating(value: Any, where: str, lowest: float = -math.inf, highest: floa
     except (ValueError, OverflowError):  # a signalling NaN, an integer beyond any float
         number = math.nan
     if not (math.isfinite(number) and lowest <= number <= highest):
-        wanted = "a finite number" if math.isinf(highest) else f"a number from {lowest:g} to {highest:g}"
-        raise FileError(f"{where}: expected a rating, {wanted}, not {_shorten(value)}.")
+        expected = "a finite number" if math.isinf(highest) else f"a number from {lowest:g} to {highest:g}"
+        raise FileError(f"{where}: expected a rating, {expected}, not {_shorten(value)}.")
     return number
 
 
@@ -426,8 +426,8 @@ class OpenTable:
         """
         if self._parquet:
             stop = self._parquet.metadata.num_rows if number is None else first + number
-            wanted = [name for name in self.columns if columns is None or name in columns]
-            yield from ((0, b"", values) for values in _read_parquet(self._parquet, first, stop, wanted))
+            kept = [name for name in self.columns if columns is None or name in columns]
+            yield from ((0, b"", values) for values in _read_parquet(self._parquet, first, stop, kept))
             return
         lines = _split_lines(self._file, offset or self._begin)
         if not self._delimiter:

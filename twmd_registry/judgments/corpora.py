@@ -113,7 +113,7 @@ def read_sts(folder: Path) -> RatedSegments:
     """Read the rated pairs of a year, grouped by subset: ``STS.input.SUBSET.txt`` (two tab-separated sentences per
     line) and ``STS.gs.SUBSET.txt`` (a rating per line; empty is unrated).
 
-    A subset of which only one of the two files is there (STS13's SMT has no sentences) is left out, named and counted.
+    A subset with only one of its two files (STS13's SMT has no sentences) is left out, named and counted.
     """
     sentences, ratings = (
         {path.name.removeprefix(prefix).removesuffix(".txt"): path for path in folder.glob(f"{prefix}*.txt")}
@@ -217,10 +217,10 @@ def read_summeval(path: Path, rating: str = "relevance") -> RatedSegments:
 
     def read(row: TableRow) -> RatedRow:
         experts = row.objects("expert_annotations", "expert")
-        given = [value for expert in experts if (value := expert.rating(rating)) is not None]
-        if not given or len(given) < len(experts):
+        ratings = [value for expert in experts if (value := expert.rating(rating)) is not None]
+        if not ratings or len(ratings) < len(experts):
             return RatedRow()
-        value, labels = sum(given) / len(given), (row.label("id"), row.label("model_id"))
+        value, labels = sum(ratings) / len(ratings), (row.label("id"), row.label("model_id"))
         return RatedRow("summeval", row.text("decoded"), row.references(), value, *labels)
 
     return read_json_lines(path, read)
@@ -228,7 +228,7 @@ def read_summeval(path: Path, rating: str = "relevance") -> RatedSegments:
 
 def read_summaries(path: Path, rating: str | None = None) -> RatedSegments:
     """Read rated summaries of several systems, such as REALSumm's (Bhandari et al. 2020): lines with ``doc, system,
-    prediction, references`` and ``ratings``, numbers by name, of which `rating` is taken, or the only one.
+    prediction, references`` and ``ratings``, numbers by name; `rating` names one, the default is the only one.
     """
 
     def read(row: TableRow) -> RatedRow:

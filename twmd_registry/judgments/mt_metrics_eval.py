@@ -1,6 +1,6 @@
 """The layout of mt-metrics-eval: files of a language pair, most with a line per segment, in a folder per test set,
 whose texts are lines of ``.txt`` or fields of ``.jsonl``; ratings, the scores that a shared task has published of other
-metrics, and those of ours that it asks for.
+metrics, and our metrics that it asks for.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SOURCE = "src"
 MISSING_TEXT = "[No translation supplied]"
 """What a line of text says where there is no text."""
 FIELDS = {"sources": "source", "references": "target"}
-"""By folder, the field of JSON lines that holds the text; that of outputs is ``hypothesis``."""
+"""By folder, the field of JSON lines that holds the text; for outputs ``hypothesis``."""
 SHOWN = 10
 GROUPINGS = {"pair": "sys", "domain": "domain", "document": "doc"}
 """What may group segments, within each language pair, and the level of the files with scores of systems in each."""
@@ -79,8 +79,8 @@ class LanguagePair:
         """Read a text per segment, None where it is missing; refuse another number of lines."""
         texts = self._read_file(path)
         if len(texts) != self.segments:
-            wanted = f"expected {self.segments}, one per segment, as its language pair has"
-            raise FileError(f"{path} has {len(texts)} lines; {wanted}.")
+            expected = f"expected {self.segments}, one per segment, as its language pair has"
+            raise FileError(f"{path} has {len(texts)} lines; {expected}.")
         return texts
 
     def read_reference(self, name: str) -> list[str | None]:
@@ -174,22 +174,22 @@ def read_mt_metrics_eval(
         raise SpecError(f"group={group}: there is no such grouping; {menu(group, GROUPINGS)}.")
     pairs = [LanguagePair(folder, name) for name in ([pair] if pair else _pairs_with(folder, rating))]
     outliers, read = _name_outliers(folder, pairs, without), list[RatedRow]()
-    for each in pairs:
-        read += _read_pair(each, rating, reference, with_humans=humans == "yes", outliers=outliers[each.name])
+    for languages in pairs:
+        read += _read_pair(languages, rating, reference, with_humans=humans == "yes", outliers=outliers[languages.name])
     if group != "pair":
         column = list(GROUPINGS).index(group) - 1
         labels = {
-            f"{each.name}:{number}": f"{each.name} {places[column]}"
-            for each in pairs
-            for number, places in enumerate(each.documents, 1)
+            f"{languages.name}:{number}": f"{languages.name} {places[column]}"
+            for languages in pairs
+            for number, places in enumerate(languages.documents, 1)
         }
         read = [row._replace(group=labels[str(row.item)]) for row in read]
-    where = f"{folder.resolve()}, {rating} of {', '.join(each.name for each in pairs)}"
+    where = f"{folder.resolve()}, {rating} of {', '.join(languages.name for languages in pairs)}"
     rated = gather(read, where, "segments without a rating, a reference or a translation")
     places = set(zip(rated.group, rated.system or [], strict=True))
     ratings = read_system_ratings(pairs, f"{rating}.{GROUPINGS[group]}.score", places)
-    if all(each.sources.is_file() for each in pairs):
-        texts = {each.name: each.read_texts(each.sources) for each in pairs}
+    if all(languages.sources.is_file() for languages in pairs):
+        texts = {languages.name: languages.read_texts(languages.sources) for languages in pairs}
         rated = rated._replace(source=[texts[name][i] or "" for name, i in places_of(rated)])
     return rated._replace(system_ratings=ratings or None)
 
@@ -198,11 +198,11 @@ def _name_outliers(folder: Path, pairs: Collection[LanguagePair], without: str |
     """Return the systems to leave out, by language pair."""
     years = tomllib.loads(OUTLIERS.read_text(encoding="utf-8")) if without is None else {}
     by_year = years.get(folder.resolve().name, {})
-    given = set() if without in {None, "none"} else set(str(without).split("+"))
+    names = set() if without in {None, "none"} else set(str(without).split("+"))
     known = {system for pair in pairs for system in pair.outputs}
-    if unknown := sorted(given - known):
+    if unknown := sorted(names - known):
         raise SpecError(f"without={unknown[0]}: there is no such system; {menu(unknown[0], sorted(known))}.")
-    return {pair.name: given | set(by_year.get(pair.name, "").split("+")) - {""} for pair in pairs}
+    return {pair.name: names | set(by_year.get(pair.name, "").split("+")) - {""} for pair in pairs}
 
 
 def read_system_ratings(

@@ -159,9 +159,9 @@ def read_table(
     rows = read_table_rows(path, quoted_tsv=quoted == "yes")
     present = dict.fromkeys(name for row in rows for name in row.values)
     columns = {"prediction": prediction, "rating": rating} | ({"reference": reference} if reference else {})
-    for role, given in {"group": group, "item": item, "system": system, "source": source}.items():
-        if given or role in present:
-            columns[role] = given or role
+    for role, column in {"group": group, "item": item, "system": system, "source": source}.items():
+        if column or role in present:
+            columns[role] = column or role
     for role, name in columns.items():
         if rows and name not in present:
             raise FileError(f"{path}: no column {name!r} to take the {role} from; {menu(name, present)}.")

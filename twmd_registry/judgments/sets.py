@@ -167,12 +167,12 @@ def read_hub(name: str) -> RatedSegments:
             for text, value in zip(texts, ratings, strict=True):
                 rated = RatedRow(place=f"rated text {len(read) + 1}")
                 # A row is left out where a text or the rating is missing.
-                given = TableRow(f"{name}, {rated.place}", {rating: value}).rating(rating)
-                if text and row[reference] and given is not None and given >= lowest:
+                number = TableRow(f"{name}, {rated.place}", {rating: value}).rating(rating)
+                if text and row[reference] and number is not None and number >= lowest:
                     group, item, system = (str(row[labels[role]]) if role in labels else None for role in _ROLES)
                     if group and item:
                         item = f"{group}:{item}"  # the same sentence may be a source in two language pairs
-                    rated = RatedRow(group or name, text, row[reference], given, item, system)
+                    rated = RatedRow(group or name, text, row[reference], number, item, system)
                 read.append(rated)
     except KeyError as error:
         raise FileError(f"{name} on the Hub has no column {error}; its form has changed.") from error

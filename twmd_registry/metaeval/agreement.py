@@ -90,7 +90,7 @@ class Agreement:
     """How well scores agree with ratings, over all data (averaged over `groups`, in their order) or in one part.
 
     `low` and `high` are the ends of the 95% interval, None without one; `n` counts segments (of an accuracy over
-    systems, pairs of systems); `epsilon` is that of ``acc_eq`` in one part; `undefined` parts have no value. Where
+    systems, pairs of systems); `epsilon` is ``acc_eq``'s in one part; `undefined` parts have no value. Where
     no part has one, `value` is NaN, and None in JSON.
     """
 
@@ -148,11 +148,11 @@ def agreement(
     their own. Statistics of pairs are of one part, unless averaging is ``group``: they compare the segments of an item
     (or, by ``system``, of a system; by ``none``, all). Warns of parts without a value and of intervals of few segments.
     """
-    wanted, numbers = statistic_named(statistic), check_numbers("scores", scores, len(rated.ratings))
-    parts = split_parts(rated, wanted, averaging, threshold=threshold)
-    estimates, undefined = measure_parts(wanted, parts, lambda rows, estimator: estimator(numbers[rows]))
+    chosen, numbers = statistic_named(statistic), check_numbers("scores", scores, len(rated.ratings))
+    parts = split_parts(rated, chosen, averaging, threshold=threshold)
+    estimates, undefined = measure_parts(chosen, parts, lambda rows, estimator: estimator(numbers[rows]))
     values = np.array([estimate.value for estimate in estimates.values()])
-    if averaging == "item" and wanted not in PAIRWISE:
+    if averaging == "item" and chosen not in PAIRWISE:
         resampled = [np.zeros(0)] * len(values)
         n, units = len(values), {"items": len(values)}
         mean = CorrelationEstimate(float(values.mean()), n, n, lambda weights: values @ weights / n)
@@ -256,11 +256,11 @@ def system_agreement(
     with replacement; a system and its own copy are no pair. `systems` has scores by group and system, not means. Raises
     UndefinedError where no group has the statistic; `system_accuracy` may still have a value.
     """
-    wanted = check_systems(rated, statistic, averaging)
+    chosen = check_systems(rated, statistic, averaging)
     numbers = check_numbers("scores", scores, len(rated.ratings))
     own_means, ranked = mean_systems(numbers, rated, averaging, systems)
-    measured = (numbers, rated) if wanted == "spa" else (own_means, ranked)
-    by_statistic = agreement(wanted, *measured, averaging=averaging, resamples=resamples, seed=seed)
+    measured = (numbers, rated) if chosen == "spa" else (own_means, ranked)
+    by_statistic = agreement(chosen, *measured, averaging=averaging, resamples=resamples, seed=seed)
     return by_statistic, _count_pairs(own_means, ranked, averaging, resamples, seed)
 
 
@@ -294,10 +294,12 @@ def mean_systems(
             warn(f"{name}: {which}, so means of different segments are compared: {', '.join(fewer)}.")
         rows_by_system = [rows[code == system] for system in range(len(systems_here))]
         groups += [name] * len(systems_here)
-        for system, each in zip(systems_here, rows_by_system, strict=True):
-            place, both = (rated.group[each[0]], str(system)), (scores, rated.ratings)
+        for system, own_rows in zip(systems_here, rows_by_system, strict=True):
+            place, both = (rated.group[own_rows[0]], str(system)), (scores, rated.ratings)
             published = systems or {}, rated.system_ratings or {}
-            score, rating = (mean.get(place, float(v[each].mean())) for mean, v in zip(published, both, strict=True))
+            score, rating = (
+                mean.get(place, float(v[own_rows].mean())) for mean, v in zip(published, both, strict=True)
+            )
             means.append((score, rating))
     own_means, ratings = np.array(means).T
     return own_means, RatedSegments(groups, [], [], ratings, 0)
@@ -305,12 +307,12 @@ def mean_systems(
 
 def check_systems(rated: RatedSegments, statistic: str, averaging: str) -> Statistic:
     """Return the statistic; raise SpecError or InputError, as `system_agreement`, before anything is scored."""
-    wanted = statistic_named(statistic)
-    if wanted in PAIRWISE - {"spa"} or averaging not in {"group", "none"}:
+    chosen = statistic_named(statistic)
+    if chosen in PAIRWISE - {"spa"} or averaging not in {"group", "none"}:
         expected = "systems are ranked by pearson, spearman, kendall or spa, averaged over group or none"
-        raise SpecError(f"{expected}; not by {wanted} over {averaging}.")
+        raise SpecError(f"{expected}; not by {chosen} over {averaging}.")
     require_labels(rated, "system", "a ranking of systems")
-    return wanted
+    return chosen
 
 
 def _count_pairs(scores: np.ndarray, rated: RatedSegments, averaging: str, resamples: int, seed: int) -> Agreement:
@@ -318,7 +320,7 @@ def _count_pairs(scores: np.ndarray, rated: RatedSegments, averaging: str, resam
     counts, drawn, alone = np.zeros(2, dtype=int), np.zeros((2, resamples)), list[Undefined]()  # alike, pairs
     for k, (name, rows, _) in enumerate(split_parts(rated, "pearson", averaging)):
         alone += [Undefined(name, len(rows), "a single system makes no pair")] * (len(rows) < 2)
-        metric, people = (np.sign(np.subtract.outer(each[rows], each[rows])) for each in (scores, rated.ratings))
+        metric, people = (np.sign(np.subtract.outer(values[rows], values[rows])) for values in (scores, rated.ratings))
         alike = ((metric == people) & (metric != 0)).astype(np.float64)  # (systems, systems); every pair is there twice
         pairs = 1.0 - np.eye(len(rows))
         counts += [int(which.sum()) // 2 for which in (alike, pairs)]
@@ -401,9 +403,9 @@ def permutation(
     ``pairs`` of mt-metrics-eval, unless pairs are of several items. ``p = (1 + trials with at least the observed
     difference) / (1 + trials)``; a part without a value in a trial is left out of that trial's mean, and a trial
     without any value counts as having at least that difference. Parts in which either metric's statistic is undefined
-    are left out for both. Other arguments and errors are those of `agreement`.
+    are left out for both. Other arguments and errors as for `agreement`.
     """
-    wanted = statistic_named(statistic)
+    chosen = statistic_named(statistic)
     check_sample(count_swapped(rated))
     both = np.stack([check_numbers("scores", scores, len(rated.ratings)) for scores in (scores_a, scores_b)])
     if trials < 1:
@@ -413,11 +415,11 @@ def permutation(
     swaps = np.random.default_rng(seed).random((int(codes.max()) + 1, trials + 1)) < 0.5
     swaps[:, 0] = False  # swaps nothing
     swaps = swaps[codes]  # (segments, 1 + trials)
-    of_items = wanted == "acc_eq" and (single or averaging in {"group", "item"})
+    of_items = chosen == "acc_eq" and (single or averaging in {"group", "item"})
     permute = partial(_permute_pairs, seed=seed if single else None) if of_items else _permute
 
-    parts = split_parts(rated, wanted, averaging, threshold=threshold)
-    observed, _ = measure_parts(wanted, parts, lambda rows, estimator: _difference(both[:, rows], estimator))
+    parts = split_parts(rated, chosen, averaging, threshold=threshold)
+    observed, _ = measure_parts(chosen, parts, lambda rows, estimator: _difference(both[:, rows], estimator))
     defined = (part for part in parts if part.name in observed)
     permuted = [permute(both[:, rows], estimator, swaps[rows]) for _, rows, estimator in defined]
     differences = np.ma.masked_invalid(permuted).mean(axis=0).filled(np.nan)  # shape (1 + trials,)
@@ -438,7 +440,7 @@ def rank_metrics(
     """
     ranks, rank, cluster = list[int | None]([None] * len(scores)), 1, list[int]()
     defined = [metric for metric, value in enumerate(values) if not math.isnan(value)]
-    for metric in sorted(defined, key=lambda each: -values[each]):
+    for metric in sorted(defined, key=lambda metric_index: -values[metric_index]):
         against = list[AgreementTest]()
         for better in cluster:
             with suppress(UndefinedError):
@@ -468,7 +470,7 @@ def _permute(both: np.ndarray, estimator: Estimator, swaps: np.ndarray) -> np.nd
 
 
 def _permute_pairs(both: np.ndarray, estimator: Estimator, swaps: np.ndarray, seed: int | None) -> np.ndarray:
-    """Return the difference of ``acc_eq`` by column of swaps, where results of pairs are swapped: those of an item
+    """Return the difference of ``acc_eq`` by column of swaps, where results of pairs are swapped: an item's
     together, or, with a seed, each alone, in all columns but the first.
     """
     (pairs, first), (other, _) = (estimator(scores).pairs for scores in both)
@@ -478,4 +480,4 @@ def _permute_pairs(both: np.ndarray, estimator: Estimator, swaps: np.ndarray, se
         return np.asarray(difference.sum() - 2 * by_row @ swaps)
     difference, rng = difference[difference != 0], np.random.default_rng(seed)
     signed = (np.where(rng.random(len(difference)) < 0.5, difference, -difference) for _ in swaps.T[1:])
-    return np.array([difference.sum(), *(each.sum() for each in signed)])
+    return np.array([difference.sum(), *(trial.sum() for trial in signed)])

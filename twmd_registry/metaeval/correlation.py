@@ -40,7 +40,7 @@ _PAIR_FORMULAS: dict[Statistic, Callable[..., tuple[np.ndarray, np.ndarray]]] = 
 }
 """Numerator and denominator from the numbers of pairs that are concordant, discordant, tied by the metric, tied by
 people (h), and tied by both. The variants of Kendall's tau are WMT's of 2010, 2013 and 2014, as Deutsch, Foster and
-Freitag (2023) list them, and theirs; ``darr`` is that of 2010 over pairs that people rate far apart (Bojar et al. 2017;
+Freitag (2023) list them, and theirs; ``darr`` is 2010's over pairs that people rate far apart (Bojar et al. 2017;
 Ma et al. 2018); ``accuracy`` counts a tie of the metric as half a pair."""
 PAIRWISE = frozenset({*_PAIR_FORMULAS, "acc_eq", "pdp", "spa"})
 """The statistics that need to know which segments are of one item."""
@@ -185,7 +185,7 @@ def pair_rows(items: Items) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     runs = [run for run in np.split(order, np.flatnonzero(np.diff(code[order])) + 1) if len(run) > 1]
     count = sum(len(run) * (len(run) - 1) // 2 for run in runs)
     if count > MAX_PAIRS:
-        hint = "compare those of an item or a system"
+        hint = "compare the segments of one item or system"
         raise InputError(f"{count:,} pairs of segments are more than {MAX_PAIRS:,}: {hint}.")
     pairs = [np.stack([run[side] for side in np.triu_indices(len(run), 1)]) for run in runs]
     first, second = np.concatenate([np.zeros((2, 0), dtype=np.intp), *pairs], axis=1)
@@ -211,7 +211,7 @@ def _make_pair_statistic(statistic: Statistic, ratings: np.ndarray, items: Items
     units = int(item.max(initial=-1)) + 1
     if statistic == "darr":
         apart = (people != 0) & (np.abs(people) >= threshold - _RATING_ROUNDING)
-        first, second, item, people = (each[apart] for each in (first, second, item, people))
+        first, second, item, people = (array[apart] for array in (first, second, item, people))
 
     def estimate(scores: np.ndarray) -> CorrelationEstimate:
         metric = scores[first] - scores[second]
@@ -284,7 +284,7 @@ def _make_pdp(ratings: np.ndarray, items: Items) -> Estimator:
             if not differences.any():
                 raise InputError(f"no two {side} of one item differ")
         x, y = (differences / np.abs(differences).max() for differences in (metric, people))
-        sums = np.stack([np.bincount(item, weights=each) for each in (x * y, x * x, y * y)])
+        sums = np.stack([np.bincount(item, weights=products) for products in (x * y, x * x, y * y)])
         return _ratio_of_sums(sums, lambda p, xx, yy: (p, np.sqrt(xx * yy)), len(np.unique([first, second])))
 
     return estimate
@@ -301,10 +301,10 @@ def order_p_values(scores: np.ndarray) -> np.ndarray:
     """Compute how likely each of two systems is better by chance alone (Thompson, Mathur, Deutsch and Khayrallah 2024).
 
     A permutation swaps the two systems' scores of every segment with probability 1/2; p_ij is the share of the
-    permutations, the same for all pairs, in which the sum of i less that of j is at least the observed one. Scores have
+    permutations, the same for all pairs, with a difference of the two sums at least as high as observed. Scores have
     shape (systems, segments), p (systems, systems), with 0 on and below the diagonal.
 
-    Signs and sums are those of mt-metrics-eval: in float32, where rounding decides whether a permutation that ties with
+    Signs and sums follow mt-metrics-eval: in float32, where rounding decides whether a permutation that ties with
     the data is counted. It takes systems in the order of a Python set, which changes from run to run; here they are
     sorted by name. The order matters where scores tie exactly, as whole numbers do.
     """
@@ -347,7 +347,7 @@ def _make_spa(ratings: np.ndarray, items: Items, systems: Items) -> Estimator:
         pairs = np.triu(np.ones_like(alike), 1)
 
         def resampled(weights: np.ndarray) -> np.ndarray:
-            counted, agreeing = ((weights * (each @ weights)).sum(axis=0) for each in (pairs, alike))
+            counted, agreeing = ((weights * (matrix @ weights)).sum(axis=0) for matrix in (pairs, alike))
             return _divide(agreeing, counted, counted == 0)
 
         value = float(alike.sum() / pairs.sum())
@@ -403,9 +403,9 @@ def correlate(statistic: str, scores: Sequence[float] | np.ndarray, ratings: np.
 
     The statistic is none of `PAIRWISE`, for which `make_estimator` takes the item of every segment.
     """
-    wanted, people = statistic_named(statistic), check_numbers("ratings", ratings, len(ratings))
+    chosen, people = statistic_named(statistic), check_numbers("ratings", ratings, len(ratings))
     checked = check_numbers("scores", scores, len(people))
     try:
-        return make_estimator(wanted, people)(checked).value
+        return make_estimator(chosen, people)(checked).value
     except InputError as error:
-        raise InputError(f"{wanted} is undefined: {error}.") from error
+        raise InputError(f"{chosen} is undefined: {error}.") from error

@@ -112,7 +112,7 @@ def warn_about_overlap(
         if parts:
             share = f"{known.sum()} of {len(known)} rows of {data} ({known.mean():.1%}; from {', '.join(names)})"
             trained = f"{label} was trained or tuned ({'; '.join(parts)}) on references of {share}"
-            sentences.append(f"{trained}: what is measured on them says little about other texts.")
+            sentences.append(f"{trained}: a measurement on them says little about other texts.")
     for sentence in sentences:
         warn(sentence)
     return tuple(sentences)

@@ -54,7 +54,7 @@ MAX_COLUMNS = 12
 class Study:
     """What is measured; raises SpecError where statistics, level and trials do not go together.
 
-    `content` is `content_of` the data; metrics are tested against the first; `threshold` is that of ``darr``.
+    `content` is `content_of` the data; metrics are tested against the first; `threshold` is ``darr``'s.
     """
 
     data: str
@@ -169,7 +169,7 @@ class StudyResult:
         return TextTable(title, ("metric", *columns), list(zip(labels, *columns.values(), strict=True)))
 
     def as_text(self, form: str) -> str:
-        """Return every table, in a form of `FORMATS`, and what is needed to repeat the study."""
+        """Return every table, in a form of `FORMATS`, with the facts that repeat the study."""
         lines = [self.study.name, *(f"{metric.label}: {metric.signature}" for metric in self.scored)]
         for metric, agreements in zip(self.scored, self.agreements, strict=True):
             for statistic, estimate in agreements.items():
@@ -270,8 +270,8 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
     if not any(estimate.is_defined for by_name in (*agreements, *accuracies) for estimate in by_name.values()):
         reasons = dict.fromkeys(
             f"{name}: {part[0]} ({part[2]})"
-            for each in agreements
-            for name, own in each.items()
+            for by_statistic in agreements
+            for name, own in by_statistic.items()
             for part in own.undefined
         )
         raise InputError(f"no metric has a value; {'; '.join(list(reasons)[:SHOWN])}.")

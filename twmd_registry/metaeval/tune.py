@@ -46,7 +46,7 @@ GRID: dict[str, tuple[Any, ...]] = {
 """What is tried for every key but the layer; a metric that does not use a key leaves it out."""
 MAX_SETTINGS = 200
 ORDERED = ("temperature", "layer")
-"""Keys of which fewer values are tried first where there are too many settings: neighbouring values score alike."""
+"""If there are too many settings, fewer values of these keys are tried: neighbouring values score alike."""
 SAMPLE_SEGMENTS, SAMPLE_SETTINGS = 64, 8
 """What the time is estimated on."""
 
@@ -62,7 +62,7 @@ def settings(
 ) -> list[MetricSpec]:
     """Return every setting of the grid for one metric, an encoder and its hidden states.
 
-    `tried` has, by key, what is tried instead of, or beside, `GRID`. With `most`, fewer values are tried of the keys in
+    `tried` has values by key, in place of `GRID` or beside it. With `most`, fewer values are tried of the keys in
     `ORDERED`, then of others, but all of those in `kept`.
 
     >>> tried = {"temperature": [0.1, 0.2], "special": ["cls"], "centering": ["none"]}

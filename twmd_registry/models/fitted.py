@@ -57,24 +57,24 @@ def save(kind: FittedKind, content: bytes, folder: Path) -> Path:
     return path
 
 
-def locate(kind: FittedKind, wanted: str, digest: Callable[[bytes], str] = hash_of) -> Path:
+def locate(kind: FittedKind, name: str, digest: Callable[[bytes], str] = hash_of) -> Path:
     """Find a file by its hash (packaged, in the user's home, in the working folder) or by its path; raise a
     `ModelError` if it is not here, or does not hold what its name says.
     """
-    if not re.fullmatch(rf"[0-9a-f]{{{LENGTH}}}", wanted):
+    if not re.fullmatch(rf"[0-9a-f]{{{LENGTH}}}", name):
         with suppress(OSError, ValueError):  # too long for a name, or with NUL
-            if Path(wanted).is_file():
-                return Path(wanted)
-        hint = " (two of them, HASH+HASH, are for against=source or both)" if "+" in wanted else ""
-        raise ModelError(f"{kind.what} {wanted!r} is neither a file nor a hash of {LENGTH} hexadecimal digits{hint}.")
+            if Path(name).is_file():
+                return Path(name)
+        hint = " (two of them, HASH+HASH, are for against=source or both)" if "+" in name else ""
+        raise ModelError(f"{kind.what} {name!r} is neither a file nor a hash of {LENGTH} hexadecimal digits{hint}.")
     for folder in (kind.packaged, kind.home, Path()):
-        path = folder / kind.name(wanted)
+        path = folder / kind.name(name)
         if path.is_file():
-            if digest(path.read_bytes()) != wanted:
+            if digest(path.read_bytes()) != name:
                 raise ModelError(f"{path.name} does not hold what its name says: it was changed or damaged.")
             return path
     raise ModelError(
-        f"{kind.what} {wanted} is not here: put {kind.name(wanted)} into {kind.home}, or say where it is "
+        f"{kind.what} {name} is not here: put {kind.name(name)} into {kind.home}, or say where it is "
         f"({kind.key}=FILE, --part {kind.key}=FILE)."
     )
 
@@ -101,17 +101,17 @@ def find_signed(
     """Find a part by its name in the specification (None without one), or in the place that the user names for a
     signature; raise a `ModelError` if it is not here, or does not have the signed content.
     """
-    given = getattr(local_files, kind.key) if local_files else None
-    if local_files is None or signed is None or given is None:
+    path = getattr(local_files, kind.key) if local_files else None
+    if local_files is None or signed is None or path is None:
         return None if signed is None else find(signed)
     try:
-        part = find(given)
+        part = find(path)
         if part.hash == signed:
             return part
         content = part.hash
-        problem = ModelError(f"{given} holds the {kind.what} {content}, not {signed} as asked for.")
+        problem = ModelError(f"{path} holds the {kind.what} {content}, not {signed} as requested.")
     except ModelError as error:  # it may belong to another specification, with another model
-        content, problem = hash_of(Path(given).read_bytes()) if Path(given).is_file() else "", error
+        content, problem = hash_of(Path(path).read_bytes()) if Path(path).is_file() else "", error
     if content in local_files.signed - {signed}:
         return find(signed)
     raise problem

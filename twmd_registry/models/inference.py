@@ -132,7 +132,7 @@ class OneDnnLinear(nn.Linear):
 
     torch multiplies float32 by MKL, which on two cores of an AMD EPYC reaches 180 billion operations a second where
     oneDNN reaches 400. oneDNN wants weights in an order of its own, which torch computes in every product, bfloat16's
-    too; while `keeps` it is computed once, in the first. Parameters and results are those of ``nn.Linear``, but for the
+    too; while `keeps` it is computed once, in the first. Parameters and results equal ``nn.Linear``'s, but for the
     order of sums.
     """
 

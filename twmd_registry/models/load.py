@@ -81,17 +81,17 @@ def _loading_dtype(dtype: str) -> dict[str, torch.dtype]:
     import transformers
     from packaging.version import Version
 
-    default, wanted = torch.get_default_dtype(), getattr(torch, dtype)
-    keeps = wanted is torch.float32 and default in {torch.float32, torch.float64}
+    default, requested = torch.get_default_dtype(), getattr(torch, dtype)
+    keeps = requested is torch.float32 and default in {torch.float32, torch.float64}
     name = "dtype" if Version(transformers.__version__) >= Version("4.56") else "torch_dtype"
-    return {name: default if keeps else wanted}
+    return {name: default if keeps else requested}
 
 
 def load_network(kind: Any, files: ModelFiles, dtype: str, *, headed: bool = False, **settings: Any) -> Any:
     """Load a network of a transformers auto class in evaluation mode on the CPU; ``from_pretrained`` gets the settings.
 
     Raises `ModelError` if it cannot be loaded, or if weights are missing, which transformers would fill with random
-    numbers; `headed`, those of a head, too, which else an adapter may bring.
+    numbers; `headed`, a head's, too, which else an adapter may bring.
     """
     import torch
 

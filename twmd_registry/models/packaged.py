@@ -55,7 +55,7 @@ class Bert(nn.Module):
     """
 
     def __init__(self, config: Mapping[str, Any], words: Callable[[Tensor], Tensor] | None = None) -> None:
-        """Make the network; without a table of word embeddings where a function returns those of token ids."""
+        """Make the network; without a table of word embeddings if a function returns them."""
         super().__init__()
         self.words = words
         self.config = c = SimpleNamespace(**config)
@@ -89,17 +89,17 @@ class Bert(nn.Module):
         self.encoder: Any = nn.ModuleDict({"layer": nn.ModuleList(layer() for _ in range(c.num_hidden_layers))})
 
     def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, wanted: Collection[int] = ()
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, read: Collection[int] = ()
     ) -> SimpleNamespace:
         """Return the last hidden states, as transformers names them, of token ids and, where there is padding, a mask,
-        both of shape (B, N). With `wanted`, hidden states of these numbers, and no layer above the highest is run.
+        both of shape (B, N). With `read`, hidden states of these numbers, and no layer above the highest is run.
         """
         parts = self.embeddings
         hidden = (self.words or parts["word_embeddings"])(input_ids) + parts["token_type_embeddings"].weight[0]
         hidden = parts["LayerNorm"](hidden + parts["position_embeddings"].weight[: input_ids.shape[1]])  # (B, N, D)
         mask = None if attention_mask is None else attention_mask[:, None, None].to(hidden.dtype).log()  # 0 or -inf
-        layers, states = self.encoder["layer"], {0: hidden} if 0 in wanted else {}
-        for number in range(1, max(wanted, default=len(layers)) + 1):
+        layers, states = self.encoder["layer"], {0: hidden} if 0 in read else {}
+        for number in range(1, max(read, default=len(layers)) + 1):
             layer = layers[number - 1]
             query, key, value = (
                 project(hidden).unflatten(-1, (self.config.num_attention_heads, -1)).transpose(1, 2)
@@ -116,7 +116,7 @@ class Bert(nn.Module):
             hidden = after["LayerNorm"](after["dense"](mixed.transpose(1, 2).flatten(2)).add_(hidden))
             inner = layer["intermediate"]["dense"](hidden, gelu=True)
             hidden = output["LayerNorm"](output["dense"](inner).add_(hidden))
-            if number in wanted:
+            if number in read:
                 states[number] = hidden
         return SimpleNamespace(last_hidden_state=hidden, hidden_states=states)
 
@@ -242,10 +242,10 @@ class UnigramTokenizer(PackagedTokenizer):
             for start in range(len(word))
             for end in range(start + 1, min(start + self._longest, len(word)) + 1)
         )
-        wanted = np.unique(np.fromiter(parts, dtype=np.int64))
-        places = np.searchsorted(self._hashes, wanted).clip(max=len(self._hashes) - 1)
+        piece_ids = np.unique(np.fromiter(parts, dtype=np.int64))
+        places = np.searchsorted(self._hashes, piece_ids).clip(max=len(self._hashes) - 1)
         # If two strings have one hash, a piece too many is held, which changes nothing.
-        ids = set(self._by_hash[places[self._hashes[places] == wanted]].tolist())
+        ids = set(self._by_hash[places[self._hashes[places] == piece_ids]].tolist())
         if not ids <= self._held:
             self._make(ids | self._always)
 

@@ -72,10 +72,10 @@ def compare(read: Read, own: Read, texts: Sequence[np.ndarray], width: int, dtyp
     def right(found: Sequence[States], k: int) -> bool:
         return all(
             k in states
-            and k in wanted
-            and wanted[k].shape == (1, len(text), width)
-            and equals(states[k][0, : len(text)], wanted[k][0], dtype)
-            for states, wanted, text in zip(found, expected, texts, strict=True)
+            and k in reference
+            and reference[k].shape == (1, len(text), width)
+            and equals(states[k][0, : len(text)], reference[k][0], dtype)
+            for states, reference, text in zip(found, expected, texts, strict=True)
         )
 
     level, padded = [*read_rows(texts[:1]), *read_rows(texts[1:])], read_rows(texts)

@@ -2,7 +2,7 @@
 
 No code of that package is run or imported. The file holds multilingual-e5-small with linear layers and word embeddings
 in four bits, and its vocabulary, all little-endian. Blocks of 32 numbers are a float16 scale d and 16 bytes, whose low
-halves are the codes of the first 16 numbers and whose high halves are those of the others: ``d (code - 8)``.
+halves are the codes of the first 16 numbers and whose high halves code the others: ``d (code - 8)``.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def metric_classes(base: type[T], module: str) -> dict[MetricName, type[T]]:
 
 
 def name_of(spec: MetricSpec, preset: str | None = None) -> str:
-    """Return a name for a metric beside others in a framework: its metric, preset, and what is set otherwise.
+    """Return a name for a metric beside others in a framework: its metric, preset, and changed keys.
 
     >>> from twmd_registry import load
     >>> name_of(load("twmd").requested), name_of(load("twmd", layer=6).requested)

@@ -53,10 +53,10 @@ def path(metric: str) -> str:
     return str(metrics_folder() / metric)
 
 
-def module_name(wanted: str) -> str | None:
+def module_name(name: str) -> str | None:
     """Return the dotted name of the module for a metric's name or its `path`; None for anything else."""
     for metric in METRICS:
-        if wanted == metric or wanted == str(metrics_folder() / metric):
+        if name == metric or name == str(metrics_folder() / metric):
             return f"twmd_registry.metrics.{metric}.{metric}"
     return None
 

@@ -31,7 +31,7 @@ def metric_scorer(
     Args:
         metric: A metric or signature, as for `twmd_registry.load`.
         preset: A preset's name.
-        name: The name of the scores in the log, by default the metric's with its preset and what is set otherwise
+        name: The name of the scores in the log, by default the metric's with its preset and changed keys
             (``twmd_layer_6``).
         keys: Keys of the specification and run options; ``any_language`` is true unless given: one output in another
             script is no reason to end an evaluation.

@@ -32,19 +32,19 @@ RESAMPLES = 1000  # of a standard error, at most; lm_eval's default of 100,000 t
 
 @dataclass
 class PendingPair:
-    """A pair, of which lm_eval asks for score or signature (`wanted`); `corpus_score` fills in their common results."""
+    """A pair; lm_eval asks for its score or signature (`field`); `corpus_score` fills in their common results."""
 
     metric: str
     keys: Mapping[str, Any]
     prediction: str
     references: Sequence[str]
     results: dict[str, Any]
-    wanted: str = "score"
+    field: str = "score"
     name: str = ""
 
     def __str__(self) -> str:
-        """Return what is wanted: lm_eval writes it into its samples."""
-        return str(self.results.get(self.wanted))
+        """Return the field: lm_eval writes it into its samples."""
+        return str(self.results.get(self.field))
 
     def __radd__(self, _other: object) -> object:
         """Refuse: lm_eval takes the mean of whatever it has no aggregation for."""
@@ -65,7 +65,7 @@ def _keep(
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     pair = PendingPair(metric, keys, prediction, references, {}, name=name)
-    return {name: pair, f"{name}_signature": replace(pair, wanted="signature")}
+    return {name: pair, f"{name}_signature": replace(pair, field="signature")}
 
 
 def _keep_target(
@@ -78,15 +78,17 @@ def _keep_target(
         where = f"document {str(dict(document))[:60]}"
         if sum(entry["metric"] == metric for entry in task.config.metric_list or ()) > 1:
             how = "make process_results of references_in(COLUMN, METRIC, name=NAME, ...), one after the other"
-            raise InputError(f"metric_list has {metric} twice, of which lm_eval keeps the last: {how}.")
+            raise InputError(f"metric_list has {metric} twice, and lm_eval keeps the last one: {how}.")
         _check_target(task, document, where)
     return _keep(metric, metric, predictions[0], references[0], where="target", keys=keys)
 
 
 def _check_target(task: ConfigurableTask, document: Mapping[str, Any], where: str) -> None:
     """Raise `InputError` for a target that is, or holds, a null of the document, which lm_eval writes as "None"."""
-    target, wanted = task.doc_to_target(document), task.config.doc_to_target
-    is_template = isinstance(wanted, str) and wanted not in document  # it may write a list that it then reads as one
+    target, configured = task.doc_to_target(document), task.config.doc_to_target
+    is_template = (
+        isinstance(configured, str) and configured not in document
+    )  # it may write a list that it then reads as one
     is_text = isinstance(target, str | int) or (isinstance(target, float) and math.isfinite(target))
     if not (is_text or task.multiple_target or (is_template and isinstance(target, list))):
         raise InputError(f"{where}: the target must be a text; got {type(target).__name__} {str(target)[:40]}.")
@@ -113,7 +115,7 @@ def corpus_score(items: Sequence[PendingPair]) -> float | str:
         scores = score([p.prediction for p in items], [p.references for p in items], first.metric, **first.keys)
         for pair, value in zip(items, scores.scores, strict=True):
             pair.results.update(score=value, signature=str(scores.signature))
-    if first.wanted == "signature":
+    if first.field == "signature":
         return str(first)
     return float(mean([pair.results["score"] for pair in items]))
 
@@ -149,7 +151,7 @@ def _stderr(original: Callable[..., Any], metric: Any, bootstrap_iters: int) -> 
     draws = min(bootstrap_iters, RESAMPLES)
     return lambda items: (
         "N/A"
-        if items[0].wanted == "signature"
+        if items[0].field == "signature"
         else bootstrap_stderr(mean, [pair.results["score"] for pair in items], draws)
     )
 

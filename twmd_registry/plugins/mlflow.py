@@ -40,7 +40,7 @@ def genai_scorer(
     Args:
         metric: A metric or signature, as for `twmd_registry.load`.
         preset: A preset's name.
-        name: The name of the scores in the results, by default the metric's with its preset and what is set otherwise
+        name: The name of the scores in the results, by default the metric's with its preset and changed keys
             (``twmd_layer_6``): MLflow takes one mean of all scores of a name.
         reference: The expectation with a text, or a list of texts.
         keys: Keys of the specification and run options; ``any_language`` is true unless given: MLflow leaves rows that

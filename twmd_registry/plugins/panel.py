@@ -101,9 +101,9 @@ def make_panel(metrics: Iterable[Any] | Mapping[str, Any], keep_references: int 
         raise SpecError(f"metrics must be a list of metrics, or a dict of metrics by name; got {metrics!r:.60}.")
     panel = Panel()
     pairs = metrics.items() if isinstance(metrics, Mapping) else ((None, metric_alone) for metric_alone in metrics)
-    for given, metric in pairs:
+    for given_name, metric in pairs:
         usual, value = _open(metric, keep_references)
-        name = given or usual
+        name = given_name or usual
         if not isinstance(name, str):
             raise SpecError(f"{metric!r:.60} has no name: give a dict {{name: metric}}.")
         if name in panel:
@@ -127,7 +127,7 @@ def _open(metric: Any, keep_references: int | str) -> tuple[str | None, Any]:
         import evaluate
 
         metric = evaluate.load(metric)
-    # Our own metrics in the faces to other frameworks are scorers, too.
+    # Our metrics in the classes of other frameworks hold a scorer.
     our_scorer = metric if isinstance(metric, Scorer) else getattr(metric, "scorer", None)
     if isinstance(our_scorer, Scorer):
         return str(our_scorer.requested.metric), our_scorer

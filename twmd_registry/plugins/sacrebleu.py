@@ -134,7 +134,7 @@ class SacreBLEUMetric(Metric):
             InputError: As for `Scorer.score`, streams of different length, or an interval of a single segment.
             SpecError: There are no references.
         """
-        self.n_bootstrap = self.seed = None  # otherwise the signature would show those of an earlier interval
+        self.n_bootstrap = self.seed = None  # otherwise the signature would show an earlier interval's
         texts, streams = (
             check_rows(hypotheses, "hypotheses"),
             None if references is None else _check_streams(references),

@@ -41,9 +41,9 @@ class Row(NamedTuple):
 class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
     """One metric of the registry as a `torchmetrics.Metric`.
 
-    ``update`` keeps texts, ``compute`` scores all of them together: the value is that of `Scorer.score` for the whole
+    ``update`` keeps texts, ``compute`` scores all of them together: the value equals `Scorer.score`'s for the whole
     data set. Under ``torch.distributed`` every process gathers the texts of all, in the order of the ranks, and
-    computes the same value. With positions in ``update`` the order is that of the data (``centering=batch`` depends on
+    computes the same value. With positions in ``update`` the order is the data's (``centering=batch`` depends on
     it), and segments that a sampler repeats to even out the processes count once.
 
     ``forward`` (calling the metric) scores the batch alone and keeps its texts. In a `torchmetrics.MetricCollection`
@@ -122,7 +122,7 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
         """
         single = isinstance(preds, str)
         predictions, references, checked_sources = (
-            [given] if single and given is not None else given for given in (preds, target, sources)
+            [texts] if single and texts is not None else texts for texts in (preds, target, sources)
         )
         rows = make_rows(predictions, references, checked_sources, positions)
         self.texts.append(write_rows(rows, self.device))

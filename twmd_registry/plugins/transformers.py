@@ -77,36 +77,36 @@ def count_rows(dataset: Any, received: int) -> int:
     return min(received, size)
 
 
-def texts_of(data: Any, what: str, given: References, labels: Sequence[str], labels_of: dict[str, str]) -> Rows | None:
+def texts_of(data: Any, what: str, choice: References, labels: Sequence[str], labels_of: dict[str, str]) -> Rows | None:
     """Return the ``references``, by default the decoded labels, or the ``sources`` of the rows of a data set, None
     where it is unknown; `labels_of` keeps the digest of the labels of every split.
 
     Refuses an unknown evaluation set, one of another number of rows, or a split with other labels before.
     """
-    if given is None:
+    if choice is None:
         return labels if what == "references" else None
     name = ""
-    texts: Any = given
-    if data is None and (callable(given) or isinstance(given, Mapping)):
+    texts: Any = choice
+    if data is None and (callable(choice) or isinstance(choice, Mapping)):
         raise SpecError(f"{what} by split or function need the data set: {_IN_CALLBACKS}.")
-    if callable(given):
-        texts = given(data)
-    elif isinstance(given, Mapping):
+    if callable(choice):
+        texts = choice(data)
+    elif isinstance(choice, Mapping):
         split = getattr(data, "split", None)
         if split is None:
             hint = "does not say which split it is: give a function of the data set"
             raise SpecError(f"{what} are given by split, but the evaluation set {hint}.")
         name = str(split)
-        if name not in given:
-            raise SpecError(f"there are no {what} of the split {name!r}; {menu(name, given)}.")
-        texts = given[name]
+        if name not in choice:
+            raise SpecError(f"there are no {what} of the split {name!r}; {menu(name, choice)}.")
+        texts = choice[name]
     known = _size_of(data)
     size = len(labels) if known is None else known
     of_name = name and f" of {name!r}"
     if len(texts) != size:
         raise InputError(f"there are {len(texts)} {what}{of_name} for an evaluation set of {size} rows. {_SEVERAL}")
     digest = hashlib.sha256(json.dumps(list(labels)).encode()).hexdigest()
-    if not callable(given) and labels_of.setdefault(name, digest) != digest:
+    if not callable(choice) and labels_of.setdefault(name, digest) != digest:
         others = "rows with other labels before: two evaluation sets?"
         raise InputError(f"the {what}{of_name} were used for {others} {_SEVERAL}")
     rows: Rows = texts[: len(labels)]
@@ -176,12 +176,12 @@ def _check_ids(numbers: Any, tokenizer: Any, what: str, first: int) -> None:
 
 def refuse_teacher_forced(predictions: Any, labels: Any, tokenizer: Any, *, generates: bool | None) -> None:
     """Raise `InputError` for an argmax of the logits in place of generated texts: token ids as wide as the labels, if
-    labels begin with -100, as those of prompts do, text follows its end, or the run generates nothing (None: unknown).
+    labels begin with -100, as a prompt's do, text follows its end, or the run generates nothing (None: unknown).
     """
-    for guesses, wanted in zip(batches_of(predictions), batches_of(labels), strict=False):
-        if generates or not _has_token_per_label(guesses, wanted):
+    for guesses, label_ids in zip(batches_of(predictions), batches_of(labels), strict=False):
+        if generates or not _has_token_per_label(guesses, label_ids):
             continue
-        if ((wanted[:, :1] < 0).any(axis=1) & (wanted >= 0).any(axis=1)).any():
+        if ((label_ids[:, :1] < 0).any(axis=1) & (label_ids >= 0).any(axis=1)).any():
             evidence = "labels begin with -100"
         elif _text_follows_end(guesses, getattr(tokenizer, "tokenizer", tokenizer)):
             evidence = "text follows the end of text"
@@ -207,22 +207,28 @@ def labelled_tokens(predictions: Any, labels: Any, kind: TeacherForced) -> tuple
     """Return an argmax of the logits and the labels, per batch, without tokens that have no label or no prediction: a
     causal model predicts a token at the position before it.
     """
-    argmax, given, ahead = batches_of(predictions), batches_of(labels), int(kind == "causal")
-    if len(argmax) != len(given) or not all(map(functools.partial(_has_token_per_label, ahead=ahead), argmax, given)):
-        theirs, ours = ([np.shape(ids) for ids in batches] for batches in (argmax, given))
+    argmax, label_batches, ahead = batches_of(predictions), batches_of(labels), int(kind == "causal")
+    if len(argmax) != len(label_batches) or not all(
+        map(functools.partial(_has_token_per_label, ahead=ahead), argmax, label_batches)
+    ):
+        theirs, ours = ([np.shape(ids) for ids in batches] for batches in (argmax, label_batches))
         raise InputError(f"teacher_forced={kind!r} needs predictions in the labels' shapes, {ours}; got {theirs}.")
-    given = [wanted[:, ahead : guesses.shape[1] + ahead] for guesses, wanted in zip(argmax, given, strict=True)]
-    argmax = [guesses[:, : wanted.shape[1]] for guesses, wanted in zip(argmax, given, strict=True)]
-    return [np.where(wanted < 0, wanted, guesses) for guesses, wanted in zip(argmax, given, strict=True)], given
+    label_batches = [
+        label_ids[:, ahead : guesses.shape[1] + ahead] for guesses, label_ids in zip(argmax, label_batches, strict=True)
+    ]
+    argmax = [guesses[:, : label_ids.shape[1]] for guesses, label_ids in zip(argmax, label_batches, strict=True)]
+    return [
+        np.where(label_ids < 0, label_ids, guesses) for guesses, label_ids in zip(argmax, label_batches, strict=True)
+    ], label_batches
 
 
-def _has_token_per_label(guesses: Any, wanted: Any, ahead: int = 1) -> bool:
+def _has_token_per_label(guesses: Any, label_ids: Any, ahead: int = 1) -> bool:
     """Return whether a batch of predictions has a token for every label after the first `ahead`, and no more: trailing
     columns without one in any row, with which a collator fills up the labels or `Trainer` joins batches, do not count.
     """
-    if np.ndim(guesses) != 2 or np.ndim(wanted) != 2 or len(guesses) != len(wanted):
+    if np.ndim(guesses) != 2 or np.ndim(label_ids) != 2 or len(guesses) != len(label_ids):
         return False
-    return bool(_used_width(wanted) - ahead <= guesses.shape[1] and _used_width(guesses) <= wanted.shape[1])
+    return bool(_used_width(label_ids) - ahead <= guesses.shape[1] and _used_width(guesses) <= label_ids.shape[1])
 
 
 def _used_width(ids: Any) -> int:
@@ -251,7 +257,7 @@ OFFLOAD: dict[str, Callable[[Scorer], None]] = {"cpu": Scorer.park, "close": Sco
 
 @contextlib.contextmanager
 def _training_goes_on(consequence: str) -> Iterator[None]:
-    """Turn the error of a file into a warning, which begins with what is lost: a full disk does not end a training."""
+    """Turn the error of a file into a warning that begins with the loss: a full disk does not end a training."""
     try:
         yield
     except (FileError, ValueError, yaml.YAMLError) as error:
@@ -282,7 +288,7 @@ def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
 
 
 def add_results(path: Path, evaluations: Iterable[Evaluation]) -> None:
-    """Write scores and signatures into the ``model-index`` of a model card, in place of those of the same sets."""
+    """Write scores and signatures into a model card's ``model-index``, in place of earlier ones of the same sets."""
     from huggingface_hub import ModelCard
 
     card, new = ModelCard.load(path), [result for evaluation in evaluations for result in _results(evaluation)]
@@ -388,19 +394,19 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
     def __call__(self, prediction: Any, compute_result: bool = True) -> dict[str, float]:  # noqa: FBT002 (Trainer's)
         """Score an evaluation; with ``batch_eval_metrics`` store a batch of it, until `compute_result` is true.
 
-        Returns finite numbers by key; warns of others. Raises InputError for what is no token ids and for rows that do
+        Returns finite numbers by key; warns of others. Raises InputError for anything but token ids and rows that do
         not fit the references, SpecError if the evaluation set is unknown or two scores have one key, and as
         `Scorer.score`.
         """
         predictions, labels = self._predictions, self._labels
         self._forget_rows()  # rows of a failed evaluation are not used again
-        guesses, wanted = prediction.predictions, prediction.label_ids
+        guesses, label_ids = prediction.predictions, prediction.label_ids
         if self._teacher_forced:
-            guesses, wanted = labelled_tokens(guesses, wanted, self._teacher_forced)
+            guesses, label_ids = labelled_tokens(guesses, label_ids, self._teacher_forced)
         predictions += decode_texts(guesses, self._tokenizer, "predictions")
-        labels += decode_texts(wanted, self._tokenizer, "label_ids")
+        labels += decode_texts(label_ids, self._tokenizer, "label_ids")
         if self._teacher_forced is None:
-            refuse_teacher_forced(guesses, wanted, self._tokenizer, generates=self._generates)
+            refuse_teacher_forced(guesses, label_ids, self._tokenizer, generates=self._generates)
         if len(predictions) != len(labels):
             raise InputError(f"{len(predictions)} predictions came with {len(labels)} labels; expected as many.")
         if not compute_result:
@@ -409,8 +415,8 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         number = count_rows(self._dataset, len(predictions))
         try:
             references, sources = (
-                texts_of(self._dataset, what, given, labels[:number], self._labels_of)
-                for what, given in self._given.items()
+                texts_of(self._dataset, what, texts, labels[:number], self._labels_of)
+                for what, texts in self._given.items()
             )
             evaluation = score_evaluation(self.panel, predictions[:number], references, sources)
         finally:
@@ -509,7 +515,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
                 write_evidence(folder, evaluation, next((our.options.device for our in self._scorers), "auto"))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Note whose results a model card shows now: those of the final weights, maybe of the best checkpoint."""
+        """Note whose results a model card shows now: the final weights', maybe the best checkpoint's."""
         del control
         if not state.is_world_process_zero:
             return
@@ -521,7 +527,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
 
     def follow(self, trainer: Any) -> None:
         """Add results and signatures to the metadata of every model card that the trainer of this callback writes from
-        now on, by `create_model_card` and so by `push_to_hub`: those of the weights that were evaluated last.
+        now on, by `create_model_card` and so by `push_to_hub`: the results of the weights that were evaluated last.
         """
         create = trainer.create_model_card
 

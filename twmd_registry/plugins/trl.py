@@ -42,22 +42,22 @@ class Reward:
         """Return the score of every completion, as it is: nothing is clipped or normalised. Where there is no reference
         (None or NaN, alone or as a list of nothing else), return None, by which a reward function of TRL abstains.
 
-        Completions are texts, or conversations, of which the last message counts. Beside them TRL gives ``prompts`` and
+        Completions are texts, or conversations, whose last message counts. Beside them TRL gives ``prompts`` and
         the columns of the data set, among them the references: a text, or a list of texts, per completion. Raises
         InputError if there is no column of references, if a completion is no text, and as `Scorer.score`.
         """
         if self._reference_column not in columns:
             known = ", ".join(name for name, values in columns.items() if isinstance(values, list))
             raise InputError(f"no column {self._reference_column!r} to take references from; there are {known}.")
-        given = [_text(completion) for completion in completions]
-        column, prompts = columns[self._reference_column], columns.get("prompts") or [""] * len(given)
+        answers = [_text(completion) for completion in completions]
+        column, prompts = columns[self._reference_column], columns.get("prompts") or [""] * len(answers)
         for name, values in ((self._reference_column, column), ("prompts", prompts)):
-            if isinstance(values, str) or not isinstance(values, Sized) or len(values) != len(given):
-                raise InputError(f"the column {name!r} must be a list of {len(given)} values, one per completion.")
+            if isinstance(values, str) or not isinstance(values, Sized) or len(values) != len(answers):
+                raise InputError(f"the column {name!r} must be a list of {len(answers)} values, one per completion.")
         absent = [is_missing(entry) for entry in column]
         empty: Any = [""] if any(isinstance(entry, list | tuple) for entry in column) else ""
         rows = [empty if missing else entry for entry, missing in zip(column, absent, strict=True)]
-        texts, references, _ = check_segments(given, rows)
+        texts, references, _ = check_segments(answers, rows)
         if self._guard:
             texts = [
                 "" if _is_degenerate(text, _text(prompt) or "", reference) else text
@@ -79,7 +79,7 @@ class Reward:
 
 
 def _text(turns: Any) -> str | None:
-    """Return a text, or that of a conversation's last message, empty if that only calls tools; None for all else."""
+    """Return a text, or a conversation's last message, empty if that only calls tools; None for all else."""
     match turns:
         case str(text) | [*_, {"content": str(text)}]:
             return text
@@ -132,7 +132,7 @@ def reward_function(
         preset: A preset's name.
         reference_column: The column of the data set with a reference, or a list of references, per prompt; where it is
             None, the function abstains.
-        name: The name in TRL's log, by default the metric's with its preset and what is set otherwise, also of this
+        name: The name in TRL's log, by default the metric's with its preset and changed keys, also of this
             function (``twmd_column_summary``, ``twmd_unguarded``): TRL logs one mean of all rewards of a name.
         guard: Whether a completion that repeats one string for most of its length, or is its prompt, is scored as an
             empty text: a policy finds such texts, which score high by accident.

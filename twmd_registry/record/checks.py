@@ -84,7 +84,7 @@ def _by_settings(system: RecordedSystem) -> dict[tuple[MetricSpec, str | None], 
 
 
 def _randomise(scores: Sequence[float], other: Sequence[float], seed: int) -> float:
-    """Return the p of a mean difference as low as that of two lists of scores of the same segments."""
+    """Return the p of a mean difference as low as observed, between two lists of scores of the same segments."""
     changes = np.subtract(scores, other)
     rng, mean = np.random.default_rng(seed), float(changes.mean())
     signs = (rng.choice((-1.0, 1.0), size=(_BLOCK, len(changes))) for _ in range(TRIALS // _BLOCK))

@@ -100,7 +100,7 @@ def verify_record(
         inputs: The files of the texts, to report which of them changed.
         options: Device, batch size and caches.
         local_files: Local places of model, adapter and mean vector, if not under the names in the signatures.
-        tolerance: Largest difference of a score, from 0; None for that of the number format (1e-5 in float32).
+        tolerance: Largest difference of a score, from 0; None for the number format's (1e-5 in float32).
         progress: As for `score_all`, over all systems.
 
     Returns:
@@ -157,7 +157,7 @@ def verify_record(
 def _differences(
     record: Record, signatures: Sequence[Signature], inputs: Sequence[InputFile], device: str
 ) -> Iterator[str]:
-    """Name differences of versions, files and machine, and what is not verified."""
+    """Name differences of versions, files and machine, and unverified parts."""
     for signature in signatures:
         if signature.version != __version__:
             yield f"versions: {signature.version}; {describe_changes(signature.spec, signature.version)}"
@@ -202,9 +202,9 @@ def _rescore(
     scorers: dict[int, tuple[Signature, Scorer]] = {}
     rescored: dict[int, _Rescored] = {}
     for place, result in enumerate(system.results):
-        held, given = len(result.scores), len(texts.predictions)
-        if held != given and not (result.is_lexical and held == 0):
-            raise InputError(f"{system.name}: the record holds {held} segments, but there are {given} to score.")
+        held, count = len(result.scores), len(texts.predictions)
+        if held != count and not (result.is_lexical and held == 0):
+            raise InputError(f"{system.name}: the record holds {held} segments, but there are {count} to score.")
         if result.is_lexical:
             continue
         try:
@@ -418,7 +418,7 @@ def verify_number(
 
     A number agrees when it is the score, or 100 times the score (as a per-cent sign says), rounded to as many digits as
     were printed, within `tolerance` of the score, or what the number format may move a mean of so many segments by.
-    Returns the scores now; whether the number agrees; what is allowed; whether it was read as 100 times the score.
+    Returns the scores now; whether the number agrees; the allowed difference; whether it was read as 100 times as much.
     """
     match = re.fullmatch(r"(-?[0-9]*\.?([0-9]*))( ?%)?", value.strip())
     if not match or not any(c.isdigit() for c in match[1]):

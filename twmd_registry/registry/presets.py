@@ -122,12 +122,12 @@ def check_name(name: str, where: str) -> str:
     return name
 
 
-def name_preset(given: str | None, origin: str) -> str:
-    """Name a preset that is about to be written: as `given`, or by the last part of the name or path `origin`, with a
+def name_preset(name: str | None, origin: str) -> str:
+    """Name a new preset: as `name`, or by the last part of the name or path `origin`, with a
     number where that is taken. Raises SpecError if no preset can have the name.
     """
-    if given is not None:
-        return check_name(given, f"--name {given!r}")
+    if name is not None:
+        return check_name(name, f"--name {name!r}")
     name = re.sub(r"[^A-Za-z0-9_.-]", "-", origin.strip("/.").rpartition("/")[2])
     taken = {preset.name for preset in presets().values()}
     numbered = (f"{name}-{number}" for number in itertools.count(2))
@@ -247,9 +247,9 @@ def describe_model(model: str | None) -> Preset | None:
 
 def default_preset(metric: MetricName, model: str | None) -> Preset:
     """Return the packaged preset for a model; presets of other packages and users are never a default."""
-    wanted = known_name(model) if model else EMBEDDED_MODEL
+    name = known_name(model) if model else EMBEDDED_MODEL
     packaged = [preset for preset in presets_of(metric).values() if preset.source == PACKAGED]
     for preset in packaged:
-        if preset.model == wanted:
+        if preset.model == name:
             return preset
     return next(preset for preset in packaged if preset.model is None)

@@ -59,7 +59,7 @@ LONGEST = 200_000
 
 @dataclass(frozen=True, repr=False)
 class Signature:
-    """An applied specification, with what is known only after scoring.
+    """An applied specification, with facts that only scoring yields.
 
     Attributes:
         spec: The applied specification.

@@ -38,14 +38,14 @@ BERTSCORE = "bertscore"
 def read_keys(metric: str, keys: dict[str, object]) -> dict[str, Value]:
     """Read the values of the keys that a user gave for a metric; None means "not given"."""
     allowed = entry(metric).keys
-    given = {name: key(name, allowed, str(metric)).parse(value) for name, value in keys.items() if value is not None}
-    model = given.get("model")
+    values = {name: key(name, allowed, str(metric)).parse(value) for name, value in keys.items() if value is not None}
+    model = values.get("model")
     if isinstance(model, str) and "@" in model and not is_there(model):
-        given["model"], _, revision = model.partition("@")
-        given["revision"] = KEYS["revision"].parse(revision)
-    if given.get("model") in SHORT_NAMES:
-        given["model"] = SHORT_NAMES[str(given["model"])]
-    return given
+        values["model"], _, revision = model.partition("@")
+        values["revision"] = KEYS["revision"].parse(revision)
+    if values.get("model") in SHORT_NAMES:
+        values["model"] = SHORT_NAMES[str(values["model"])]
+    return values
 
 
 def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricSpec:
@@ -58,43 +58,43 @@ def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricS
     >>> make_spec("trwmd", temperature="0.1").temperature
     0.1
     """
-    given = read_keys(metric, keys)
+    values = read_keys(metric, keys)
     name = MetricName(metric)
-    model = str(given["model"]) if "model" in given else None
-    named = preset_named(name, preset) if preset and "members" not in given else _usual_preset(name, model, given)
-    if named.name == BERTSCORE and model and "layer" not in given:  # of another model, its own layer
+    model = str(values["model"]) if "model" in values else None
+    named = preset_named(name, preset) if preset and "members" not in values else _usual_preset(name, model, values)
+    if named.name == BERTSCORE and model and "layer" not in values:  # of another model, its own layer
         own = {"layer": layer_of_model(model)}
         named = replace(named, keys={key: value for key, value in {**named.keys, **own}.items() if value is not None})
-    return apply_preset(named, given, preset)
+    return apply_preset(named, values, preset)
 
 
-def _usual_preset(metric: MetricName, model: str | None, given: dict[str, Value]) -> Preset:
+def _usual_preset(metric: MetricName, model: str | None, values: dict[str, Value]) -> Preset:
     """Return the preset that was tuned for the given model; of sbert, the model as its authors made it where none was,
     where its pooling is its own, or where a prompt is given, unless keys of token vectors are.
     """
     usual = default_preset(metric, model)
-    if metric is not MetricName.SBERT or given.keys() - {*SENTENCE_KEYS, *TAIL_KEYS}:
+    if metric is not MetricName.SBERT or values.keys() - {*SENTENCE_KEYS, *TAIL_KEYS}:
         return usual
-    published = usual.model is None or "prompt" in given or has_own_pipeline(model)
+    published = usual.model is None or "prompt" in values or has_own_pipeline(model)
     return preset_named(metric, "published" if model else "sentence-transformers") if published else usual
 
 
-def apply_preset(preset: Preset, given: dict[str, Value], preset_of_members: str | None = None) -> MetricSpec:
+def apply_preset(preset: Preset, values: dict[str, Value], preset_of_members: str | None = None) -> MetricSpec:
     """Return the specification of a preset with some keys set otherwise.
 
     Members of an ensemble that are given take the keys that they do not set from `preset_of_members`.
     """
     facts = entry(preset.metric)
     preset_keys = {name: KEYS[name].parse(value) for name, value in preset.keys.items() if name in facts.keys}
-    merged = without_neutral(preset_keys | given)
-    same_model = "revision" not in given and merged.get("model") == preset_keys.get("model")
+    merged = without_neutral(preset_keys | values)
+    same_model = "revision" not in values and merged.get("model") == preset_keys.get("model")
     spec = MetricSpec(
         metric=preset.metric,
         fingerprint=preset.fingerprint if same_model and "model" in facts.keys else None,
-        **_settle(merged, given),  # type: ignore[arg-type]
+        **_settle(merged, values),  # type: ignore[arg-type]
     )
     if spec.members is not None:
-        return spec.replace(members=_expand(spec.members, preset_of_members if "members" in given else None))
+        return spec.replace(members=_expand(spec.members, preset_of_members if "members" in values else None))
     if spec.model is None:
         raise SpecError(f"preset {preset.name!r} of {preset.metric} names no model: give model=.")
     if missing := [name for name in required_keys(spec) if name != "layer" and getattr(spec, name) is None]:
@@ -117,12 +117,12 @@ def _expand(members: str, usual: str | None) -> str:
     """Add to the members that a user wrote every key of their presets, or of the usual preset."""
     specs = []
     for weight, metric, content, keys in read_members(members):
-        given: dict[str, object] = dict(keys)
-        preset = given.pop("preset", usual)
+        values: dict[str, object] = dict(keys)
+        preset = values.pop("preset", usual)
         is_fingerprint = content is not None and re.fullmatch(rf"[0-9a-f]{{{LENGTH}}}", content)
         if content is not None and not is_fingerprint:
-            given["model"] = f"{given['model']}@{content}"  # a revision, or a folder with such a name
-        spec = make_spec(metric, str(preset) if preset else None, **given)
+            values["model"] = f"{values['model']}@{content}"  # a revision, or a folder with such a name
+        spec = make_spec(metric, str(preset) if preset else None, **values)
         specs.append((weight, spec.replace(fingerprint=content) if is_fingerprint else spec))
     return write_members(specs)
 
@@ -235,16 +235,16 @@ def _sentence_problem(spec: MetricSpec) -> str:
     return ""
 
 
-def _settle(merged: dict[str, Value], given: dict[str, Value]) -> dict[str, Value]:
+def _settle(merged: dict[str, Value], values: dict[str, Value]) -> dict[str, Value]:
     """Leave out keys of the preset that the other keys leave without a use, and fill in defaults."""
     defaults = _CENTERING_DEFAULTS.get(kind_of_centering(merged.get("centering")), {})
-    unused = _ALL_CENTERING_KEYS - defaults.keys() - given.keys()
+    unused = _ALL_CENTERING_KEYS - defaults.keys() - values.keys()
     if merged.get("against") == "both":
         defaults = {"source_weight": SOURCE_WEIGHT, **defaults}
-    elif "source_weight" not in given:
+    elif "source_weight" not in values:
         unused |= {"source_weight"}
-    if merged.get("special") != "partners" and "padding" not in given:
+    if merged.get("special") != "partners" and "padding" not in values:
         unused |= {"padding"}
-    if "stopwords" not in merged and "stopword_unit" not in given:
+    if "stopwords" not in merged and "stopword_unit" not in values:
         unused |= {"stopword_unit"}
     return defaults | {name: value for name, value in merged.items() if name not in unused}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".png", ".svg", ".pdf", ".html")
 MAX_TOKENS = 200
 """Most tokens of a side that a picture can show legibly."""
-READING = "<p>Rows are the hypothesis's tokens, columns those of the other text; point at a cell to read it.</p>"
+READING = "<p>Rows are the hypothesis's tokens, columns the other text's; hover over a cell to see its value.</p>"
 BAR = 0.55
 """Inches that the longest marginal bar takes."""
 PIXELS = 40_000_000

@@ -145,7 +145,7 @@ def curves(
 ) -> bytes:
     """Draw curves by panel and name, with bands of 95% (1.96 standard errors) where errors are known.
 
-    All panels share the range of y. `labels` are those of x and y; `logarithmic` names axes: ``x``, ``y`` or both.
+    All panels share the range of y. `labels` name x and y; `logarithmic` names axes: ``x``, ``y`` or both.
     """
     values = np.concatenate([y for named_curves in panels.values() for _, y, *_ in named_curves.values()])
     known = values[~np.isnan(values)]

@@ -14,7 +14,7 @@ PROBE = 2.0
 class Connection(H11Protocol):
     """Answers clients that send a request and close their sending side (``shutdown(SHUT_WR)``), as ``nc -N`` does.
 
-    To the server this looks like a client that has gone. What tells them apart is the reply to what is sent: a client
+    To the server this looks like a client that has gone. The reply to a probe tells them apart: a client
     that has gone resets the connection. So ``100 Continue``, which every client of HTTP/1.1 skips, is sent while the
     answer is computed. A client that sends no whole head of a request within the seconds of a body is let go.
     """

@@ -62,7 +62,7 @@ def _count_pairs(segments: Segments) -> int:
 
 
 def _align_answer(scores: ScoreSet) -> Answer:
-    with collect_warnings():  # those of the scores are known already
+    with collect_warnings():  # the warnings of the scores are known already
         return scores.explain(0).as_dict(MAX_LINKS)
 
 
@@ -358,7 +358,7 @@ async def _read(request: Request) -> bytes:
 
 
 def parse(kind: type[Asked], body: bytes) -> Asked:
-    """Read a body; raises ServiceError if it is not JSON, and InputError if its fields are not those of the request, or
+    """Read a body; raises ServiceError if it is not JSON, and InputError if it has other fields than the request, or
     occur twice.
     """
     try:
@@ -476,7 +476,7 @@ _NoFields = create_model("NoFields", __config__=ConfigDict(extra="forbid"))
 
 
 def make_mcp_server(service: Service) -> Any:
-    """Make the MCP `Server` of a service that is running; its tools are those of HTTP."""
+    """Make the MCP `Server` of a service that is running; it has the routes of HTTP as tools."""
     from mcp import types
     from mcp.server.lowlevel import Server
 

@@ -23,7 +23,7 @@ def settings_of(
     name: str, *, depth: int = 12, layer: int | None = 10, members: dict[str, str] | None = None
 ) -> dict[str, MetricSpec]:
     """Return the specifications of an experiment's rows for a made-up model; rows of a single layer read layer 10."""
-    result = make_settings(read_experiment(name, members), "a/b", own=[10], asked=layer, depth=depth)
+    result = make_settings(read_experiment(name, members), "a/b", own=[10], requested_layer=layer, depth=depth)
     return {one.label: one.metric for one in result if isinstance(one.metric, MetricSpec)}
 
 

@@ -1,4 +1,4 @@
-"""``twmd setup``: what is done once on a machine."""
+"""``twmd setup``: set up a machine, once."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import options_of
+from twmd_registry.cli.metrics import options_of
 from twmd_registry.cli.output import format_table
 from twmd_registry.cli.terminal import progress_bar, say
 

@@ -1,0 +1,139 @@
+"""Read files of texts: predictions, references and sources, as lines of text or as tables."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from twmd_registry.errors import FileError
+from twmd_registry.files.compressed import read_whole, unpack
+from twmd_registry.files.lines import check_lines, decode, digest_of_file, read_nbest, split_lines
+from twmd_registry.files.tables import (
+    USUAL_REFERENCES,
+    Columns,
+    TableRow,
+    check_present,
+    detect_form,
+    read_array_of_texts,
+    read_rows,
+)
+from twmd_registry.messages import warn
+from twmd_registry.registry.references import is_blank, present_references
+
+STDIN = Path("-")
+
+
+class TextFile(NamedTuple):
+    """A file that was read: lines of text, or a table, whose rows are not None and whose `form` is a suffix.
+
+    `documents` name the document of every row, if known; with `join_documents` each document is one segment, and its
+    rows are the lines of one text.
+    """
+
+    name: str
+    sha256: str
+    lines: list[str]
+    rows: list[TableRow] | None
+    documents: tuple[str, ...] = ()
+    join_documents: bool = False
+    form: str | None = None
+
+    @property
+    def short_name(self) -> str:
+        """Its name without its folder: a published record says nothing about a user's disk."""
+        return Path(self.name).name
+
+    def segments(self, rows: Iterable[Sequence[str | None]]) -> list[Sequence[str | None]]:
+        """Return the texts of every segment, given the texts of every row; an absent text joins as a blank line."""
+        if not self.join_documents:
+            return [*rows]
+        groups = dict[str, list[Sequence[str | None]]]()
+        for document, texts in zip(self.documents, rows, strict=True):
+            groups.setdefault(document, []).append(texts)
+        for document, document_rows in groups.items():
+            if len(set(map(len, document_rows))) > 1:
+                raise FileError(f"{self.name}: the rows of document {document} have different numbers of references.")
+        return [
+            ["\n".join(text or "" for text in texts) for texts in zip(*rows, strict=True)] for rows in groups.values()
+        ]
+
+    def texts(self, rows: Iterable[str]) -> list[str]:
+        """Return the text of every segment, given the text of every row."""
+        return [texts[0] or "" for texts in self.segments([text] for text in rows)]
+
+    def sources(self) -> list[str] | None:
+        """Return the texts of the column ``source``, empty where a row has none; None if no row has a text there."""
+        texts = [row.values.get("source") for row in self.rows or []]
+        if not any(isinstance(text, str) for text in texts):
+            return None
+        return self.texts(text if isinstance(text, str) else "" for text in texts)
+
+
+def read_file(path: Path, columns: Columns, *, as_lines: bool = False, nbest: bool = False) -> TextFile:
+    """Read a file, or standard input by ``-``; its name or content shows whether it is a table, but `as_lines` takes
+    any content for lines of text. With `nbest`, an n-best list is not refused.
+    """
+    name = "standard input" if path == STDIN else str(path)
+    packed = read_whole(name, lambda: nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb"))
+    content, sha256 = unpack(name, packed), digest_of_file(packed)
+    if not content:
+        hint = " Give predictions there, or by -i (twmd score -i FILE.jsonl, if one file holds all)."
+        raise FileError(f"{name} is empty.{hint if path == STDIN else ''}")
+    # The usual columns count, too: a table without the requested columns is an error, not lines of text.
+    names = (*columns.wanted, *Columns().wanted)
+    form = None if as_lines else detect_form(name, content, names, quoted_tsv=columns.quoted_tsv)
+    if form is None:
+        lines = split_lines(decode(name, content))
+        if not as_lines and not (nbest and read_nbest(name, lines)):
+            check_lines(name, lines, " If each of its lines is one text, say so by --lines.")
+        return TextFile(name, sha256, lines, None)
+    if form == ".json" and (texts := read_array_of_texts(name, content)):
+        lines = [text for text in texts if text is not None]
+        if len(lines) == len(texts):
+            return TextFile(name, sha256, lines, None)
+        values = ({columns.prediction: text, "reference": text} for text in texts)
+        return TextFile(name, sha256, [], [TableRow(f"{name}, item {i}", own, i) for i, own in enumerate(values, 1)])
+    rows = read_rows(name, content, form, quoted_tsv=columns.quoted_tsv)
+    if not rows:
+        raise FileError(f"{name}: there is no row under the header.")
+    return TextFile(name, sha256, [], rows, form=form)
+
+
+def read_system(file: TextFile, columns: Columns) -> tuple[list[str], list[list[str]] | None]:
+    """Return the predictions of a system's output and, if it is a table that has them, its references."""
+    if file.rows is None:
+        return file.texts(file.lines), None
+    check_present(file.rows, columns.prediction)
+    predictions = file.texts(row.text(columns.prediction) for row in file.rows)
+    names = columns.references or USUAL_REFERENCES
+    if not any(name in row.values for row in file.rows for name in names):
+        return predictions, None
+    cells = file.segments(row.reference_cells(columns.references) for row in file.rows)
+    return predictions, [present_references(texts) for texts in cells]
+
+
+def read_references(files: Sequence[TextFile], columns: Columns) -> list[list[str]]:
+    """Return the references of every segment: files of text are streams side by side; a table's row holds its own."""
+    streams: list[list[Sequence[str | None]]] = []
+    for file in files:
+        rows: Iterable[Sequence[str | None]] = ([line] for line in file.lines)
+        if file.rows is not None:
+            rows = [row.reference_cells(columns.references) for row in file.rows]
+        streams.append(file.segments(rows))
+        if len(streams[-1]) != len(streams[0]):
+            lengths = f"{file.name} has {len(streams[-1])} lines but {files[0].name} has {len(streams[0])}"
+            raise FileError(f"{lengths}: reference files must match line by line.")
+    return [present_references(chain.from_iterable(segment)) for segment in zip(*streams, strict=True)]
+
+
+def read_sources(file: TextFile) -> list[str]:
+    """Return the texts of a file of ``--src``: lines, or the column ``source`` of a table."""
+    if not (texts := file.sources() or file.texts(file.lines)):
+        raise FileError(f"{file.name}: there is no text in a column source.")
+    if empty := [str(i) for i, text in enumerate(texts, 1) if is_blank(text)]:
+        warn(f"{file.name} has no text for {len(empty)} of its rows, the first of them row {empty[0]}.")
+    return texts
