@@ -337,7 +337,11 @@ class TestScores:
             answer = ask(served.port, url.removeprefix("http://127.0.0.1:8080"), body.encode())
             assert_shows(json.loads(expected), answer.body)
         assert set(json.loads(expected)) == set(answer.body)  # the alignment is shown with all its fields
-        schemas = json.dumps(ask(served.port, "/openapi.json").body["paths"])
+        paths = ask(served.port, "/openapi.json").body["paths"]
+        for path in ("/score", "/align"):
+            schema = paths[path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+            assert ask(served.port, path, json.dumps(schema["example"]).encode()).status == 200
+        schemas = json.dumps(paths)
         assert not re.search(r"check_segments|/metrics lists", schemas)  # they are read by clients of MCP, too
 
 

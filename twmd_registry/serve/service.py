@@ -212,7 +212,12 @@ MetricField = Annotated[str | None, Field(description="One of the listed metrics
 class ScoreRequest(BaseModel):
     """Texts to score: each prediction against its reference, its list of references, or the text that it translates."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "example": {"predictions": ["It rains."], "references": [["It is raining.", "Rain falls."]]}
+        },
+    )
     # `check_segments` checks the rows later; its messages name them.
     predictions: Annotated[list[Any], WithJsonSchema(_TEXTS)]
     references: Annotated[list[Any] | None, WithJsonSchema(_REFERENCES)] = None
@@ -223,7 +228,9 @@ class ScoreRequest(BaseModel):
 class AlignRequest(BaseModel):
     """Two texts to align."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"prediction": "It rains.", "reference": "It is raining."}}
+    )
     prediction: str
     reference: str
     metric: MetricField = None
