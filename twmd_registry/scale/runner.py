@@ -18,6 +18,7 @@ from twmd_registry.errors import FileError, InputError, SpecError, TwmdError
 from twmd_registry.files.tables import Columns
 from twmd_registry.messages import warn
 from twmd_registry.record.content import DATASET_FORMAT, digest_of, spec_keys
+from twmd_registry.registry.names import OUTPUTS
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.scale.dataset import (
     ScoringJob,
@@ -237,12 +238,12 @@ class _Folder:
     def prepare(self, settings: str, *, resume: bool) -> bool:
         """Write the settings of a run, or compare them with those of the run to resume; return whether it is done."""
         names = {path.removeprefix(f"{self.path}/") for path in self.files()}
-        if names and not resume:
+        if names - {SETTINGS} and not resume:
             raise FileError(f"{self.url} is not empty: give an empty folder, or go on with --resume.")
         if names and SETTINGS not in names:
             raise FileError(f"{self.url} has no {SETTINGS}: it is no output folder; give an empty one.")
-        if not names:
-            self.forget()  # checkpoints of a folder that was deleted
+        if not names - {SETTINGS}:  # nothing was written yet, or the folder was deleted
+            self.forget()
             self.write(SETTINGS, settings)
         before, now = json.loads(self.read(SETTINGS)), json.loads(settings)
         for name, what in (("signatures", "metrics"), ("columns", "columns"), ("inputs", "input files")):
@@ -284,44 +285,36 @@ def _on_ray() -> Iterator[None]:
             ray.shutdown()
 
 
-def _make_record(
-    job: ScoringJob,
-    found: Sequence[InputFile],
-    folder: _Folder,
-    seconds: float,
-) -> ScoredDataset:
+def _make_record(job: ScoringJob, found: Sequence[InputFile], folder: _Folder, seconds: float) -> ScoredDataset:
     """Return the record of what is in the output folder; raise `InputError` if no row was scored."""
     import pyarrow.dataset
 
-    files = [path for path in folder.files() if path.endswith(".parquet")]
-    names, rows, rejected = job.names(), 0, 0
-    sums, summaries = Counter[str](), list[dict[str, Any]]()
-    for path in files:
-        table = pyarrow.dataset.dataset([path], filesystem=folder.filesystem).to_table(columns=[*names, SUMMARY])
-        summaries += [json.loads(text) for text in table[SUMMARY].drop_null().to_pylist()]
+    names, columns, rows, rejected = names_of(job.scorers), job.names(), 0, 0
+    sums, messages, environments = Counter[str](), Counter[str](), dict[str, None]()
+    counts, numbers = [Counter[str]() for _ in names], [set[str]() for _ in names]
+    for path in folder.files():
+        if not path.endswith(".parquet"):
+            continue
+        table = pyarrow.dataset.dataset([path], filesystem=folder.filesystem).to_table(columns=[*columns, SUMMARY])
+        for summary in map(json.loads, table[SUMMARY].drop_null().to_pylist()):
+            messages.update(summary["warnings"])
+            environments[json.dumps(summary["environment"])] = None
+            for i, nrefs in enumerate(summary["nrefs"]):
+                counts[i].update(summary["counts"][i])
+                numbers[i].add(nrefs)
         if path.startswith(f"{folder.path}/{REJECTS}/"):
             rejected += table.num_rows
-            continue
-        rows += table.num_rows
-        for name in names:
-            sums[name] += table[name].to_numpy().sum()
+        else:
+            rows += table.num_rows
+            sums.update({name: float(table[name].to_numpy().sum()) for name in columns})
     if not rows:
         raise InputError(f"not one of {rejected} rows could be scored: see {REJECTS} in {folder.url}.")
-    scored = [summary for summary in summaries if summary["nrefs"]]
-    environments = dict.fromkeys(json.dumps(summary["environment"]) for summary in summaries)
-    messages = Counter(message for summary in summaries for message in summary["warnings"])
     metrics = []
-    for i, (name, signature) in enumerate(zip(names_of(job.scorers), job.signatures, strict=True)):
-        numbers = {summary["nrefs"][i] for summary in scored}
-        whole = Signature(parse_signature(signature).spec, numbers.pop() if len(numbers) == 1 else "var")
-        counts = Counter[str]()
-        for summary in scored:
-            counts.update(summary["counts"][i])
-        sides = {
-            side: sums[f"{name}_{side}"] / rows for side in ("precision", "recall", "f1") if f"{name}_{side}" in names
-        }
-        mean = float(sums[name] / rows)
-        metrics.append(DatasetScore(str(whole), spec_keys(whole), job.hashes[i], name, mean, sides, dict(counts)))
+    for i, name in enumerate(names):
+        whole = Signature(parse_signature(job.signatures[i]).spec, numbers[i].pop() if len(numbers[i]) == 1 else "var")
+        sides = {str(side): sums[f"{name}_{side}"] / rows for side in OUTPUTS if f"{name}_{side}" in columns}
+        mean = sums[name] / rows
+        metrics.append(DatasetScore(str(whole), spec_keys(whole), job.hashes[i], name, mean, sides, dict(counts[i])))
     return ScoredDataset(
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         inputs=tuple({"name": name, "bytes": file.bytes} for name, file in zip(short_names(found), found, strict=True)),
