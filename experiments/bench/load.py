@@ -106,8 +106,9 @@ def score_on_ray(seconds: float) -> np.ndarray:
                     killed, due = killed + 1, time.monotonic() + seconds
                     if killed == DRIVER_DIES:
                         run.kill()
-    table = pyarrow.parquet.read_table(sorted(Path("out").glob("*.parquet")), columns=["row", "twmd"]).sort_by("row")
-    assert table["row"].to_pylist() == list(range(table.num_rows))  # none is lost or doubled
+    table = pyarrow.parquet.read_table(sorted(Path("out").glob("*.parquet")), columns=["input_row", "twmd"])
+    table = table.sort_by("input_row")
+    assert table["input_row"].to_pylist() == list(range(table.num_rows))  # none is lost or doubled
     print(f"runs: {runs}; workers: 2, killed: {killed}, most MB of one: {most:.0f}")
     return np.asarray(table["twmd"])
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import pickle
 import sys
 from pathlib import Path
+from unittest.mock import create_autospec
 
 import pyarrow as pa
 import pytest
 
 from tests import tiny
-from tests.scale.segments import assert_like_one_machine, draw_segments, scorers
+from tests.conftest import Run
+from tests.scale.segments import assert_like_one_machine, draw_segments, scorers, write_jsonl
 from twmd_registry import load
 from twmd_registry.errors import InputError, MissingExtraError, ModelError, SpecError
 from twmd_registry.files.tables import Columns
-from twmd_registry.scale import dataset, score_dataset
+from twmd_registry.scale import ScoredDataset, dataset, runner, score_dataset
 from twmd_registry.scale.dataset import ScoringJob
 
 SEGMENTS = draw_segments(23)
@@ -66,6 +68,7 @@ def test_columns_that_do_not_fit_are_refused(bert: str) -> None:
         (["prediction"], "references"),
         (["prediction", "reference", "references"], "choose"),
         (["prediction", "reference", "twmd_f1"], "rename"),
+        (["prediction", "reference", "rejected"], "rename"),
     ]:
         with pytest.raises(InputError, match=word):
             dataset.check_columns(names, job)
@@ -85,3 +88,16 @@ def test_metrics_and_data_sets_that_cannot_be_scored_are_refused(monkeypatch: py
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"\[ray\]"):
         score_dataset(object(), "twmd")
+
+
+def test_command_prints_scores_and_counts(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    metric = runner.DatasetScore("twmd|...", {}, {}, "twmd", 0.51239, {}, {})
+    record = ScoredDataset("", (), {}, rows=3, rejected=1, metrics=(metric,), warnings={}, environments=(), seconds=1)
+    score_files = create_autospec(runner.score_files, return_value=record)
+    monkeypatch.setattr(runner, "score_files", score_files)
+    path = write_jsonl(tmp_path / "rows.jsonl", SEGMENTS)
+    status, out, _ = run(f"score --engine ray -i {path} -o out --num-workers 2 --resume --prediction-column ours")
+    assert (status, out) == (0, "twmd|... = 0.5124\nrows scored: 3, rejected: 1, in out\n")
+    (_, files, output, columns), options = score_files.call_args
+    assert (files, output, columns) == ([str(path)], "out", Columns("ours"))
+    assert options == {"num_workers": 2, "num_gpus": None, "resume": True, "strict": False}

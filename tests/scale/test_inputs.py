@@ -16,7 +16,7 @@ import pytest
 from tests.scale.segments import draw_segments, write_csv, write_jsonl, write_parquet
 from twmd_registry.errors import FileError, TwmdWarning
 from twmd_registry.files.tables import Columns
-from twmd_registry.scale.inputs import REJECTED, ROW, check_first_rows, list_files, read_blocks
+from twmd_registry.scale.inputs import FILE, NUMBER, REJECTED, ROW, check_first_rows, list_files, read_blocks
 
 SEGMENTS = draw_segments(3)
 
@@ -53,7 +53,7 @@ LINE = '{"prediction": "007", "reference": "2020-01-01", "id": 7}'
 def test_every_form_gives_the_same_texts(tmp_path: Path, name: str, text: str) -> None:
     (row,) = read(write(tmp_path / name, text))
     assert (row["prediction"], row["reference"], row["id"]) == ("007", ["2020-01-01"], "7")
-    assert (row["file"], row["row"], row[REJECTED]) == (name, 0, None)
+    assert (row[FILE], row[NUMBER], row[REJECTED]) == (name, 0, None)
 
 
 def test_rows_have_numbers_that_stay(tmp_path: Path) -> None:
@@ -72,6 +72,7 @@ def test_rows_have_numbers_that_stay(tmp_path: Path) -> None:
         ('{"prediction": "a"}', "no column"),
         ('{"prediction": "a", "references": []}', "empty list"),
         ('{"prediction": "a", "reference": "b", "rejected": 1}', "rename"),
+        ('{"prediction": "a", "reference": "b", "input_row": "c"}', "rename"),
         ('{"prediction": "\\ud800", "reference": "b"}', "Unicode"),
     ],
 )

@@ -163,6 +163,8 @@ def check_columns(there: Sequence[str], job: ScoringJob) -> None:
     if not columns.references and len(usual) > 1:
         raise InputError(f"the data set has columns {' and '.join(map(repr, usual))}: choose by reference=NAME.")
     check_free(there, job)
+    if REJECTED in there:
+        raise InputError(f"the data set has a column {REJECTED!r}, which says why a row has no scores: rename it.")
 
 
 def check_free(there: Sequence[str], job: ScoringJob) -> None:

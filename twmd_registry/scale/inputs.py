@@ -42,7 +42,9 @@ ROW, REJECTED, SUMMARY, PLACE = "row_hash", "rejected", "summary", "place"
 """Columns of the output: a row's number, unique in the data set, by which Ray's checkpoints know it; why it could not
 be scored; in one row of every batch, what the record needs; and, in its path, whether it was rejected.
 """
-RESERVED = {ROW, REJECTED, SUMMARY, PLACE}
+FILE, NUMBER = "input_file", "input_row"
+"""Columns of rows of text: where a row is."""
+RESERVED = {ROW, REJECTED, SUMMARY, PLACE, FILE, NUMBER}
 REJECTS = "_rejected"
 """The folder of rejected rows in the output folder; readers of Parquet pass over names that begin like this."""
 _BUFFER = 1 << 20
@@ -194,7 +196,7 @@ def check_row(
 
 def read_blocks(file: Any, path: str, columns: Columns) -> Iterator[Any]:
     """Yield the rows of a text file, open as `pyarrow.NativeFile`, as tables of typed columns: those of the references
-    are lists of texts, all others are texts, of other JSON values their JSON; ``file`` and ``row`` (from 0) say where a
+    are lists of texts, all others are texts, of other JSON values their JSON; `FILE` and `NUMBER` (from 0) say where a
     row is. A row that cannot be scored has its reason in the column `REJECTED`.
     """
     name = path.rpartition("/")[2]
@@ -205,7 +207,7 @@ def read_blocks(file: Any, path: str, columns: Columns) -> Iterator[Any]:
         rows = []
         for number, (raw, values) in block:
             found = check_row(values, columns, raw, header)
-            here = {"file": name, "row": number}
+            here = {FILE: name, NUMBER: number}
             if isinstance(found, str):
                 rows.append(here | {REJECTED: f"{name}, row {number + 1}: {found}"})
             else:
@@ -262,7 +264,7 @@ def _table(rows: Sequence[dict[str, Any]], columns: Columns) -> Any:
     import pyarrow as pa
 
     lists = dict.fromkeys(columns.references or USUAL_REFERENCES, pa.list_(pa.string()))
-    types = {columns.prediction: pa.string(), **lists, "row": pa.int64(), ROW: pa.uint64(), REJECTED: pa.string()}
+    types = {columns.prediction: pa.string(), **lists, NUMBER: pa.int64(), ROW: pa.uint64(), REJECTED: pa.string()}
     names = dict.fromkeys((*(name for row in rows for name in row), ROW, REJECTED))
     return pa.table({name: pa.array([row.get(name) for row in rows], types.get(name, pa.string())) for name in names})
 
