@@ -36,16 +36,17 @@ def test_paper_gets_a_sentence_a_footnote_and_bibtex(record: Path, run: Run) -> 
     out = run("cite out.json")[1]
     twmd, stsscore, *_ = json.loads(record.read_text(encoding="utf-8"))["systems"][0]["results"]
     assert r"my\_system\textbar{}\allowbreak{}1.txt scores" in out
-    assert f"scores {twmd['score']:.4f} in Tempered Word Mover Distance, F1 (Chen et al., 2020) over 2 segments" in out
-    assert f"scores {stsscore['score']:.4f} in STSScore (Herbold, 2024) over 2 segments" in out
+    assert f"scores {twmd['score']:.4f} in Tempered Word Mover Distance, F1 (Chen et al., 2020)\\footnote{{" in out
+    assert f"{stsscore['score']:.4f} in STSScore (Herbold, 2024)\\footnote{{" in out
+    assert out.count(" over 2 segments.") == 1
     assert out.count("\\footnote{") == 4
     for entry in ("@inproceedings{chen2020tempered,", "@misc{herbold2024semantic,", "@software{twmd_registry,"):
         assert out.count(entry) == 1
 
 
 def test_footnote_is_the_signature_in_latex(record: Path, run: Run) -> None:
-    _, footnote = run("cite out.json --format latex")[1].splitlines()[0].split(".\\footnote")
-    inside = f"\\footnote{footnote}".removeprefix("\\footnote{\\raggedright\\texttt{").removesuffix("}}")
+    _, inside, *_ = run("cite out.json --format latex")[1].split("\\footnote{\\raggedright\\texttt{")
+    inside = inside.partition("}}, ")[0]
     plain = inside.replace("\\textbar{}\\allowbreak{}", "|").replace("\\%", "%").replace("\\_", "_")
     assert "\\" not in plain
     assert twmd_registry.parse_signature(plain).spec.temperature == 0.15
@@ -79,11 +80,12 @@ def test_metadata_of_the_hub_hold_value_signature_and_texts(record: Path, run: R
 
 def test_metrics_of_sacrebleu_are_cited_by_their_signature(record: Path, run: Run) -> None:
     bleu = next(result for result in twmd_registry.read_record(record).systems[0].results if result.head == "BLEU")
-    sentence = run("cite out.json --format sentence")[1].splitlines()[2]
-    head = f"my_system|1.txt scores {bleu.score:.2f} in BLEU (Post, 2018) over 2 segments (SacreBLEU)"
-    assert sentence == f"{head}, with the signature {bleu.signature}."
+    sentence, *signatures = run("cite out.json --format sentence")[1].splitlines()
+    assert sentence.startswith("my_system|1.txt scores ")
+    assert f", {bleu.score:.2f} in BLEU (Post, 2018) and " in sentence
+    assert signatures.count(bleu.signature) == 1
     assert run("cite out.json")[1].count("@inproceedings{post2018call,") == 1
-    assert f"| bleu | {bleu.score:.2f} | `BLEU" in run("cite out.json --format markdown")[1]
+    assert f"| bleu | {bleu.score:.2f} |" in run("cite out.json --format markdown")[1]
     assert f"badge/bleu-{bleu.score:.2f}-blue" in run("cite out.json --format badge")[1]
 
 
@@ -103,3 +105,15 @@ def test_record_that_was_edited_or_contradicts_itself_is_not_published(record: P
     ):
         change(record, **changed)
         refused("cite out.json", words, 1)
+
+
+def test_signature_of_several_systems_is_stated_once_and_two_settings_are_told_apart(folder: Path, run: Run) -> None:
+    for name, text in (("ref", "the cat sat"), ("one", "a cat sat"), ("two", "a dog")):
+        (folder / f"{name}.txt").write_text(f"{text}\nit rains\n", encoding="utf-8")
+    metrics = "'twmd;temperature=0.1' 'twmd;temperature=0.2'"
+    assert run(f"score ref.txt -i one.txt two.txt -m {metrics} --record out.json")[0] == 0
+    for form in ("sentence", "latex", "markdown"):
+        out = run(f"cite out.json --format {form}")[1]
+        assert out.count("version:") == 2
+        assert out.count("temperature=0.1") == 2  # beside each system's number
+    assert run("cite out.json --format sentence")[1].count(" over 2 segments.") == 2

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,11 @@ from tests.conftest import Run, fill_disk
 from tests.report.reports import NASTY, Page, column, comparison, nasty_report, page_of, report
 from twmd_registry.cli import main
 from twmd_registry.comparison.cells import Resampling, SystemComparison
+from twmd_registry.comparison.systems import compare_systems
 from twmd_registry.record.content import parse_record
 from twmd_registry.report import html_report
 from twmd_registry.report.html_report import BINS, correlations, counts_by_bin, legible, report_page
+from twmd_registry.report.verdict import verdict
 
 REFERENCES = ["a cat was sitting on the mat", "it is raining", "the shop opens at nine", "she sold her old red bicycle"]
 GOOD = ["the cat sat on the mat", "it rains", "the shop opens at nine", "she sold the old bicycle"]
@@ -77,7 +80,7 @@ def test_record_in_report_can_be_verified(source: str) -> None:
 
 def test_heat_maps_show_the_scored_segments(source: str) -> None:
     assert sorted(Page(source).data["pictured"]) == [0, 1, 2, 3]
-    assert source.count("<details>") == 4
+    assert source.count("<details><summary><strong>Segment") == 4
     assert "poor.txt, twmd, F1: 0." in source
     assert re.search(r'title="sunny → raining: 0\.\d+, cosine 0\.\d{4}"', source)
 
@@ -182,19 +185,20 @@ def test_histogram_counts_every_score_once() -> None:
 def test_differences_of_two_systems_are_those_of_the_paired_resamples() -> None:
     table = comparison(["a", "b", "c"], 40)
     lines = Page(page_of(table)).lines
-    for i, j in ((0, 1), (0, 2), (1, 2)):
-        place = lines.index(f"{table.systems[i]} minus {table.systems[j]}") + 1
+    for i in (1, 2):
+        place = lines.index(table.systems[i]) + 1
         for k, one in enumerate(table.columns):
-            first, second = one.cells[i], one.cells[j]
-            resampled = np.array(first.resampled) - np.array(second.resampled)
+            sign = -1 if one.errors else 1  # positive is better
+            resampled = sign * (np.array(one.cells[i].resampled) - np.array(one.cells[0].resampled))
+            difference = sign * (one.cells[i].score - one.cells[0].score)
             low, high = np.percentile(resampled, 2.5), np.percentile(resampled, 97.5)
             digits, mark = 2 if one.hundred else 4, "†" if low > 0 or high < 0 else ""
-            shown = [f"{first.score - second.score:.{digits}f}{mark}", f"{low:.{digits}f} to {high:.{digits}f}"]
+            shown = [f"{difference:+.{digits}f}{mark}", f"{low:+.{digits}f} to {high:+.{digits}f}"]
             assert lines[place + 2 * k : place + 2 * k + 2] == shown
-    assert "<h1>Scores of a, b and c</h1>" in page_of(table)
-    assert "<h1>Scores of 4 systems</h1>" in page_of(comparison([*"abcd"], 3))
+    assert "<title>Scores of a, b and c</title>" in page_of(table)
+    assert "<title>Scores of 4 systems</title>" in page_of(comparison([*"abcd"], 3))
     apart = column("apart", np.array([[0.1, 0.2], [0.8, 0.9]]))
-    assert "-0.7000†\n" in page_of(SystemComparison(("a", "b"), (apart,), table.resampling))
+    assert "+0.7000†\n" in Page(page_of(SystemComparison(("a", "b"), (apart,), table.resampling))).text
     assert 'id="differences"' not in page_of(SystemComparison(("a",), (column("alone", np.ones((1, 3))),)))
 
 
@@ -202,11 +206,11 @@ def test_mean_score_of_a_group_is_over_its_segments() -> None:
     references = [["one"], ["one two"], ["one two three"], ["one two three four"], ["!"], ["one two"]]
     scores = np.array([[0.1, 0.2, 0.3, 0.4, 0.5, np.nan]])
     lines = Page(page_of(SystemComparison(("alone",), (column("odd", scores),)), references)).lines
-    start = lines.index("mean odd (↑ higher is better) by length of the reference") + 1
+    start = lines.index("mean odd (↑ higher is better) by length of the reference") + 2
     heads = ["system", "0 to 1 words", "2 segments", "2 words", "2 segments", "3 to 4 words", "2 segments"]
     assert lines[start : start + 11] == [*heads, "alone", "0.3000", "0.2000", "0.3500"]
     start = lines.index("mean odd (↑ higher is better) by frequency of the reference's words")
-    sizes = [line for line in lines[start : start + 10] if re.fullmatch(r"\d+ segments?", line)]
+    sizes = [line for line in lines[start : start + 11] if re.fullmatch(r"\d+ segments?", line)]
     assert sum(int(line.split()[0]) for line in sizes) == 5
     hundred = SystemComparison(("alone",), (column("BLEU", scores, hundred=True),))
     assert "the mean of segment scores is not the corpus score" in page_of(hundred, references)
@@ -233,3 +237,25 @@ def test_scores_are_printed_when_the_page_cannot_be_written(
     assert (status, out.splitlines()[2].startswith("twmd      good.txt")) == (1, True)
     assert err.splitlines()[-1] == "twmd: cannot write report.html: No space left on device."
     assert not (files / "report.html").exists()
+
+
+def test_page_begins_with_the_verdict_of_the_first_metric() -> None:
+    scores = np.random.default_rng(3).uniform(0.4, 0.6, 60)
+    noise = np.random.default_rng(4).normal(0, 0.02, 60)
+    streams = [[str(i)] for i in range(60)]
+
+    def verdict_of(*systems: np.ndarray) -> list[str]:
+        sets = [twmd_registry.score(["a"] * 60, ["b"] * 60, "sbert")] * len(systems)
+        own = [replace(one, scores=values.tolist()) for one, values in zip(sets, systems, strict=True)]
+        named = [(f"{name}.txt", ["a"] * 60) for name in "MAW"[: len(systems)]]
+        test = Resampling("bs", 200, seed=1) if len(systems) > 1 else Resampling(resamples=200)
+        metrics = [(twmd_registry.load("sbert"), own)]
+        return verdict(compare_systems(named, streams, metrics, resampling=test, against_all=True))
+
+    both = verdict_of(scores, scores + 0.1, scores + 0.1 + noise)
+    assert both[0] in {"By sbert, A and W both beat M.", "By sbert, W and A both beat M."}
+    assert "not separable by sbert, p = " in both[1]
+    assert verdict_of(scores, scores - 0.1)[0] == "By sbert, A loses to M."
+    assert verdict_of(scores, scores + noise)[0].startswith("By sbert, A is not separable from M (p = ")
+    assert verdict_of(scores)[0].startswith("M scores 0.")
+    assert " also beats " in verdict_of(scores, scores + 0.1, scores + 0.2)[1]

@@ -86,6 +86,7 @@ def test_reader_sorts_filters_follows_a_link_and_copies(browser: Any, tmp_path: 
     content = nasty_report()
     total, columns = len(content["references"]), content["comparison"].columns
     with opened(browser, write(content, tmp_path)) as page:
+        page.click("#every > summary")  # closed by default
         rows = "all => all.map(one => [...one.querySelectorAll('td.text')].map(cell => cell.textContent))"
         shown = page.eval_on_selector_all("#table tbody", rows)
         assert shown == [list(map(legible, texts_of(content, segment))) for segment in range(25)]
@@ -156,6 +157,7 @@ def test_every_control_is_used_by_the_keyboard(browser: Any, small: list[str]) -
         page.locator("summary").first.focus()
         page.keyboard.press("Enter")
         assert page.locator("details").first.get_attribute("open") == ""
+        page.evaluate(OPEN_ALL)
         page.locator("#table th button").last.focus()
         page.keyboard.press("Space")
         assert page.locator("#table thead th").last.get_attribute("aria-sort") == "ascending"

@@ -14,6 +14,7 @@ from tests.report.reports import column, comparison
 from twmd_registry.comparison.cells import SystemComparison
 from twmd_registry.report.segments import (
     GROUPS,
+    changed_facts,
     choose_highlights,
     disagreements,
     group_by,
@@ -21,6 +22,7 @@ from twmd_registry.report.segments import (
     percentile_ranks,
     reference_lengths,
     split_pieces,
+    split_words,
     word_frequencies,
 )
 
@@ -115,6 +117,27 @@ def test_words_without_counterpart_in_the_closest_reference_are_marked() -> None
     assert marked == [["a red ", "car"], ["one blue bus"]]
     _, marked = mark_differences(["a red car", "a car here"], ["a big car here"])
     assert marked == [["a ", "big", " car here"]]
+
+
+@pytest.mark.parametrize(
+    ("prediction", "reference", "facts"),
+    [
+        ("He came on Tuesday with two dogs.", "He came on Monday with three dogs.", "monday three tuesday two"),
+        ("It cost 1,000.50 in Rome", "It cost 1,000.5 in rome", "1,000.5 1,000.50"),
+        ("In May we met Anna. It rained", "We met Anna in May", ""),
+    ],
+)
+def test_numbers_and_names_that_changed_are_marked_by_rule(prediction: str, reference: str, facts: str) -> None:
+    found = changed_facts([prediction], [reference])
+    assert found == facts.split()
+    (marked,), _ = mark_differences([prediction], [reference], found)
+    assert {*found} & {*split_words(prediction)} <= {part.casefold() for part in marked[1::2]}
+    assert "".join(marked) == prediction
+
+
+def test_marks_cover_whole_words() -> None:
+    (marked,), _ = mark_differences(["a well-known U.S dog doesn't"], ["a well known US dog does not"])
+    assert marked[1::2] == ["well-known U.S", "doesn't"]
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def report_command(arguments: Arguments) -> int:
         resampling = Resampling(resamples=samples, seed=arguments.seed)
     else:  # the paired bootstrap has intervals of its own
         resampling = Resampling("bs", samples, seed=arguments.seed)
-    shown = {"segments": True, "keep_resamples": True}
+    shown = {"segments": True, "keep_resamples": True, "against_all": True}
     comparison, record, scorers, scores = score_and_compare(tasks, arguments, resampling, **shown)
     labels = [column.name for column, metric in zip(comparison.columns, requested, strict=True) if metric.spec]
     data = ", ".join(file.name for file in tasks[0].files if file.role == "references") or tasks[0].name

@@ -50,7 +50,7 @@ LOCAL = [
     "doc_column",
     "seed",
 ]
-TESTS = ["paired_bs", "paired_ar", "paired_bs_n", "paired_ar_n", "confidence", "confidence_n"]
+TESTS = ["paired_bs", "paired_ar", "against_all", "paired_bs_n", "paired_ar_n", "confidence", "confidence_n"]
 CHECKS = ["fail_under", "fail_if_worse", "alpha"]
 """The options of an engine, and those that only the local engine reads: of tests, and of checks."""
 SAMPLES = click.IntRange(min=2)
@@ -98,6 +98,9 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=lambda: 12345, e
 @declare.option("--record", "FILE", "Write scores, signatures, hashes and environment to a JSON file.")
 @declare.flag("--paired-bs", "Paired bootstrap test of every system against the first.")
 @declare.flag("--paired-ar", "Paired approximate randomisation test of every system against the first.")
+@declare.flag(
+    "--against-all", "Test every two systems, and print the matrix of p (by --paired-bs, if no test is named)."
+)
 @declare.option("--paired-bs-n", "N", "Bootstrap resamples (default: 1000).", default=1000, type=SAMPLES)
 @declare.option("--paired-ar-n", "N", "Randomisation trials (default: 10000).", default=10_000, type=SAMPLES)
 @declare.flag("--confidence", "95% confidence intervals by bootstrap.")
@@ -128,6 +131,7 @@ def score_command(arguments: Arguments) -> int:
     """
     if arguments.engine == "ray":
         return _score_on_ray(arguments)
+    arguments.paired_bs = arguments.paired_bs or (arguments.against_all and not arguments.paired_ar)
     _check_local(arguments)
     arguments.input = tuple(map(Path, arguments.input))
     if arguments.record:
@@ -135,7 +139,7 @@ def score_command(arguments: Arguments) -> int:
     baseline = read_record(arguments.fail_if_worse) if arguments.fail_if_worse else None
     specs = [member for metric in arguments.requested if metric.spec for member in members_or_self(metric.spec)]
     tasks = read_tasks(arguments, join_documents=any(spec.align for spec in specs))
-    display = {"short": arguments.short, "segments": arguments.sentence_level}
+    display = {"short": arguments.short, "segments": arguments.sentence_level, "against_all": arguments.against_all}
     comparison, record, *_ = score_and_compare(tasks, arguments, _resampling(arguments), **display)
     with printed(_render(comparison, arguments)):
         if arguments.record:

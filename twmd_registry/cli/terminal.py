@@ -32,7 +32,8 @@ def _show(stream: TextIO, text: str, head: str = "", style: str = "") -> None:
 
     console = Console(file=stream)
     with console.capture() as shown:
-        console.print(Text(head, style), text, sep="", markup=False, emoji=False, soft_wrap=True)
+        # Highlighting would colour parts of signatures at random.
+        console.print(Text(head, style), text, sep="", markup=False, highlight=False, emoji=False, soft_wrap=True)
     stream.write(shown.get())  # rich's own writing to a stream does not make room beside a progress bar
 
 

@@ -77,7 +77,8 @@ class SystemScore:
 
 class MetricColumn(NamedTuple):
     """One metric over all systems; `hundred` where it runs to 100 (SacreBLEU's own), `errors` where less is better
-    (TER); `long_signature` where `signature` is the short form.
+    (TER); `long_signature` where `signature` is the short form. `p_values`, if asked for, has the p of the difference
+    of every two systems, by both numbers; None on its diagonal.
     """
 
     name: str
@@ -86,6 +87,7 @@ class MetricColumn(NamedTuple):
     cells: tuple[SystemScore, ...]
     errors: bool = False
     long_signature: str = ""
+    p_values: tuple[tuple[float | None, ...], ...] = ()
 
 
 class SystemComparison(NamedTuple):

@@ -38,6 +38,7 @@ ScoredMetric: TypeAlias = "tuple[Scorer, Sequence[ScoreSet]] | str"
 SCALE = 100.0
 """SacreBLEU's scale, on which its intervals are computed."""
 Streams = list[list[str | None]]
+PValues: TypeAlias = tuple[tuple[float | None, ...], ...]
 MAX_RESAMPLES = 1_000_000
 """A record of somebody else may ask for more, which would fill the memory."""
 
@@ -51,6 +52,7 @@ def compare_systems(
     short: bool = False,
     segments: bool = False,
     keep_resamples: bool = False,
+    against_all: bool = False,
     documents: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> SystemComparison:
@@ -58,7 +60,8 @@ def compare_systems(
 
     `metrics` are, in the order of the columns, ours with their scores of these systems (on their own scale, to 1) and
     names of SacreBLEU's (to 100), of `LEXICAL_NAMES`. With `segments` SacreBLEU's score every segment, too; with
-    `documents`, one per segment, they score each as a small corpus. `keep_resamples` fills `SystemScore.resampled`.
+    `documents`, one per segment, they score each as a small corpus. `keep_resamples` fills `SystemScore.resampled`, and
+    `against_all` tests every two systems (`MetricColumn.p_values`).
     `progress` is called twice for every metric: when it has scored, and when it is tested.
     """
     resampling = resampling or Resampling()
@@ -75,12 +78,16 @@ def compare_systems(
     columns = []
     for metric, cells in zip(metrics, scored, strict=True):
         label = LEXICAL_NAMES[metric] if isinstance(metric, str) else next(ours)
-        tested = tuple(cells)
+        tested: tuple[SystemScore, ...] = tuple(cells)
+        p_values: PValues = ()
         if resampling.test or resampling.resamples or documents:
             sampled = _sampled(metric, streams, [texts for _, texts in systems])
-            tested = _resample(sampled, cells, resampling, keep_resamples=keep_resamples)
+            tested, p_values = _resample(
+                sampled, cells, resampling, keep_resamples=keep_resamples, against_all=against_all
+            )
             tested = _add_documents(tested, metric, sampled, documents=documents, resampling=resampling)
-        columns.append(_column(metric, label, streams, tested, resampling, short=short))
+        column = _column(metric, label, streams, tested, resampling, short=short)
+        columns.append(column._replace(p_values=p_values))
         report(1)
     resampling = replace(resampling, resamples=0 if resampling.test == "bs" else resampling.resamples)
     kept = resampling if resampling.test or resampling.resamples or documents else None
@@ -197,16 +204,21 @@ def _column(
 
 
 def _resample(
-    sampled: Sampled, cells: Sequence[SystemScore], resampling: Resampling, *, keep_resamples: bool
-) -> tuple[SystemScore, ...]:
-    """Add a test or intervals to a metric's cells, where asked for.
+    sampled: Sampled,
+    cells: Sequence[SystemScore],
+    resampling: Resampling,
+    *,
+    keep_resamples: bool,
+    against_all: bool,
+) -> tuple[tuple[SystemScore, ...], PValues]:
+    """Add a test or intervals to a metric's cells, where asked for; with `against_all`, return every two systems' p.
 
     Draws and intervals are SacreBLEU's; `randomise` and `bootstrap` give the p-values.
     """
     test, seed = resampling.test, resampling.seed
     resamples = resampling.samples if test == "bs" else resampling.resamples
     if not test and not resamples:
-        return tuple(cells)
+        return tuple(cells), ()
     statistics, score_of, scale, tolerance = sampled
     segments = len(statistics[0])
     drawn = draw_segments(resamples, segments, np.random.default_rng(seed))
@@ -215,8 +227,19 @@ def _resample(
         rng = np.random.default_rng(seed)
         swaps = draw_swaps(resampling.samples, segments, rng)
         of_systems = draw_segments(resamples, segments, rng)
-    baseline, resampled = statistics[0], list[np.ndarray]()
+    resampled = list[np.ndarray]()
     observed = score_of(np.stack([values.sum(axis=0) for values in statistics]))  # (systems,)
+
+    def test_pair(i: int, j: int) -> float | None:
+        """Return the p of the difference of two systems, the second of which is not the first."""
+        if swaps is not None:
+            return randomise(statistics[i], statistics[j], swaps, score_of, tolerance)
+        if test != "bs":
+            return None
+        differences, observed_difference = resampled[j] - resampled[i], float(observed[j] - observed[i])
+        unlike = int((np.abs(statistics[j] - statistics[i]) > tolerance).any(axis=1).sum())
+        return bootstrap(differences, observed_difference, segments, unlike, tolerance)
+
     tested = []
     for k, (cell, values) in enumerate(zip(cells, statistics, strict=True)):
         changes: dict[str, Any] = {}
@@ -224,16 +247,16 @@ def _resample(
             resampled.append(score_resamples(values, of_systems if k else drawn, score_of))
             mean, ci = (float(value) / scale for value in estimate_ci(resampled[k]))
             changes |= {"mean": mean, "ci": ci}
-        if k and test == "bs":
-            differences, observed_difference = resampled[k] - resampled[0], float(observed[k] - observed[0])
-            unlike = int((np.abs(values - baseline) > tolerance).any(axis=1).sum())
-            changes["p_value"] = bootstrap(differences, observed_difference, segments, unlike, tolerance)
-        elif k and swaps is not None:
-            changes["p_value"] = randomise(baseline, values, swaps, score_of, tolerance)
+        if k:
+            changes["p_value"] = test_pair(0, k)
         if keep_resamples and test == "bs":
             changes["resampled"] = tuple((resampled[k] / scale).tolist())
         tested.append(replace(cell, **changes))
-    return tuple(tested)
+    if not (against_all and test):
+        return tuple(tested), ()
+    every = range(len(cells))
+    p = {(i, j): test_pair(i, j) for i in every for j in every if i < j}
+    return tuple(tested), tuple(tuple(p.get((min(i, j), max(i, j))) for j in every) for i in every)
 
 
 def _add_documents(

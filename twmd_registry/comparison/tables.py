@@ -24,12 +24,14 @@ def text_table(comparison: SystemComparison, digits: int | None) -> str:
     table = _side_by_side(comparison, digits, "txt") if comparison.systems[1:] else _one_system(comparison, digits)
     test = textwrap.fill(describe_test(comparison), WIDTH, break_long_words=False, break_on_hyphens=False)
     signatures = "\n".join(["signatures:", *(f"  {line}" for line in signature_lines(comparison))])
-    return "\n\n".join(filter(None, [table, *_documents(comparison, digits, "txt"), test, signatures]))
+    tables = [table, *_matrices(comparison, "txt"), *_documents(comparison, digits, "txt")]
+    return "\n\n".join(filter(None, [*tables, test, signatures]))
 
 
 def paper_table(comparison: SystemComparison, digits: int | None, form: str) -> str:
     """Write a table of LaTeX (``tex``) or Markdown (``md``), what its marks mean, and signatures."""
-    tables = [_side_by_side(comparison, digits, form), *_documents(comparison, digits, form)]
+    tables = [_side_by_side(comparison, digits, form)]
+    tables += [*_matrices(comparison, form), *_documents(comparison, digits, form)]
     write, mark = (escape_latex, "% {}") if form == "tex" else (str, "- `{}`")
     lines = [write(describe_test(comparison))] if describe_test(comparison) else []
     signatures = "\n".join(mark.format(line) for line in signature_lines(comparison))
@@ -52,7 +54,21 @@ def _side_by_side(comparison: SystemComparison, digits: int | None, form: str) -
         names[0] = f"Baseline: {names[0]}"
     rows = [[name, *(_score(column, column.cells[i], digits) for column in columns)] for i, name in enumerate(names)]
     heads = [column.name + " (μ ± 95% CI)" * (column.cells[0].ci is not None) for column in columns]
-    return write_table(["system", *heads], rows, form, ("left", *("right",) * len(columns)))
+    return write_table(["system", *heads], rows, form, ("left", *("right",) * len(columns)), whole=True)
+
+
+def _matrices(comparison: SystemComparison, form: str) -> list[str]:
+    """Write a matrix per metric, with the p of the difference of every two systems, where they were tested."""
+    names, matrices = list(comparison.systems), list[str]()
+    for column in comparison.columns:
+        rows = [
+            [name, *("-" if p is None else f"{p:.4f}{'*' if p < SIGNIFICANT else ' '}" for p in values)]
+            for name, values in zip(names, column.p_values, strict=False)
+        ]
+        if rows:
+            head = [f"p by {column.name}", *names]
+            matrices.append(write_table(head, rows, form, ("left", *("right",) * len(names)), whole=True))
+    return matrices
 
 
 def _documents(comparison: SystemComparison, digits: int | None, form: str) -> list[str]:
@@ -89,8 +105,9 @@ def describe_test(comparison: SystemComparison) -> str:
     if test is None or not test.test:
         return ""
     name = f"{TEST_NAMES[str(test.test)]}, {test.samples} samples, seed {test.seed}"
+    pairs = "every two systems" if comparison.columns[0].p_values else f"every system against {visible(baseline)}"
     return (
-        f"{name}: every system against {visible(baseline)}. p is the probability of a difference at least this large "
+        f"{name}: {pairs}. p is the probability of a difference at least this large "
         "if both came from the same process; * marks p < 0.05. It says that systems differ, not which is better."
     )
 
@@ -132,6 +149,10 @@ def json_table(comparison: SystemComparison, *, segments: bool) -> str:
         row: dict[str, object] = {"system": system, "metric": column.name, "score": cell.score}
         row |= cell.sides
         row |= {name: value for name in ("mean", "ci", "p_value") if (value := getattr(cell, name)) is not None}
+        if column.p_values:
+            row["p_values"] = dict(
+                zip(comparison.systems, column.p_values[comparison.systems.index(system)], strict=True)
+            )
         row |= {"scores": list(cell.scores)} if segments else {}
         row |= {"documents": {name: part.as_dict() for name, part in cell.documents.items()}} if cell.documents else {}
         rows.append(row | {"signature": column.signature} | cell.counts)

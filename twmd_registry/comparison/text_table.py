@@ -16,8 +16,10 @@ MISSING, UNDEFINED = "-", "undefined"
 """The cell of a data set that is not available, or of an undefined number; of a correlation that is not defined."""
 FORMATS = {"txt": "simple", "md": "github", "tex": "latex_booktabs", "tsv": "tsv"}
 """The forms of tables, by the suffix of such a file, and what `tabulate` calls each."""
-WIDTH, MIN_WIDTH, MARGIN = 100, 24, "  "
-"""Characters of a plain table at most, of a column with broken words at least, and what `tabulate` adds to heads."""
+WIDTH, MIN_WIDTH, MAX_WHOLE, MARGIN = 100, 24, 50, "  "
+"""Characters of a plain table at most, of a column with broken words at least, of a system's name that is not wrapped
+at most, and what `tabulate` adds to heads.
+"""
 _LATEX = str.maketrans({"μ": r"$\mu$", "±": r"$\pm$", "|": r"\textbar{}"})
 """Characters that `tabulate` leaves as they are, which not every LaTeX sets right."""
 
@@ -31,11 +33,18 @@ class TextTable(NamedTuple):
 
 
 def write_table(
-    header: Sequence[object], rows: Iterable[Sequence[object]], form: str, align: Sequence[str] = (), names: int = 0
+    header: Sequence[object],
+    rows: Iterable[Sequence[object]],
+    form: str,
+    align: Sequence[str] = (),
+    names: int = 0,
+    *,
+    whole: bool = False,
 ) -> str:
     """Write a table in a form of `FORMATS`, a plain one with rows at most `WIDTH` wide: heads and texts are wrapped; of
     too many columns there are several tables, each with the first `names` columns, which name the rows, or those before
     all numbers; too many of them are written as one. Numbers are ``right`` in `align`, or without it, are decimals.
+    With `whole`, the first column is wrapped beyond `MAX_WHOLE` characters only.
     """
     pipe = r"\|" if form == "md" else "|"
     cells = [[visible(str(cell)).replace("|", pipe) for cell in row] for row in (header, *rows)]
@@ -49,6 +58,8 @@ def write_table(
         numbers = [k for k, column in columns if (align[k] == "right" if align else k and _are_decimals(column[1:]))]
         widths = [_measure(head, texts, is_number=k in numbers) for k, (head, *texts) in columns]
         names = names or min(numbers, default=1)
+        if whole:
+            widths[0] = widths[0][0], max(widths[0][1], min(widths[0][0], MAX_WHOLE))
         narrow = [min(least, MIN_WIDTH // 2) + 2 for _, least in widths]
         if names > 1 and sum(narrow[:names]) + max(narrow[names:], default=0) > WIDTH:
             pairs = [[f"{cells[0][k]}={row[k]}" for k in range(names) if row[k] != MISSING] for row in cells[1:]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -12,6 +12,7 @@ from twmd_registry.comparison.text_table import escape_latex
 from twmd_registry.errors import FileError, SignatureError
 from twmd_registry.messages import visible
 from twmd_registry.record.content import Record, RecordedSystem
+from twmd_registry.registry.diff import labels_of
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import LEXICAL_NAMES
 from twmd_registry.registry.signature import parse_signature
@@ -43,16 +44,21 @@ def cite(record: Record, form: str, *, digits: int, task: str, dataset: str | No
 
     if problems := contradictions(record):
         raise FileError(f"the record cannot be published: {problems[0]}.")
-    by_system = [[_describe(system, result, digits) for result in system.results] for system in record.systems]
+    by_system = [_describe_system(system, digits) for system in record.systems]
     if form == "eval_results":
         reference = next((file.name for file in record.inputs if file.role == "references"), "unnamed")
         return "\n---\n".join(_metadata(results, task, dataset or reference) for results in by_system)
     results = [score for results in by_system for score in results]
     parts = {
-        "sentence": ["\n".join(f"{_sentence(score)}, with the signature {score['signature']}." for score in results)],
-        "latex": ["\n".join(map(_latex, results))],
+        "sentence": [*(_sentence(scores) for scores in by_system), "", *_signatures(results)],
+        "latex": ["\n".join(_latex(by_system))],
         "bibtex": [bibtex({score["citation"] for score in results})],
-        "markdown": ["| system | metric | score | signature |\n| --- | --- | ---: | --- |", *map(_table_row, results)],
+        "markdown": [
+            "| system | metric | score |\n| --- | --- | ---: |",
+            *map(_table_row, results),
+            "",
+            *(f"- `{signature}`" for signature in dict.fromkeys(score["signature"] for score in results)),
+        ],
         "badge": list(map(_badge, results)),
     }
     return "\n\n".join(parts["latex"] + parts["bibtex"]) if form == "paper" else "\n".join(parts[form])
@@ -64,6 +70,15 @@ def bibtex(citations: Collection[str]) -> str:
     return "\n\n".join([*(entry for entry in known if entry in citations), SOFTWARE])
 
 
+def _describe_system(system: RecordedSystem, digits: int) -> list[dict[str, Any]]:
+    """Return what the forms need of a system's scores; two settings of a metric are told apart by their keys."""
+    scores = [_describe(system, result, digits) for result in system.results]
+    ours = [score for score in scores if "spec" in score]
+    for score, label in zip(ours, labels_of([score["spec"] for score in ours]), strict=True):
+        score["label"], score["setting"] = label, label.removeprefix(score["metric"]).strip(" #")
+    return scores
+
+
 def _describe(system: RecordedSystem, result: SystemScore, digits: int) -> dict[str, Any]:
     """Return what the forms need of a system's scores by a metric."""
     segments = result.counts.get("segments", len(result.scores))
@@ -71,7 +86,7 @@ def _describe(system: RecordedSystem, result: SystemScore, digits: int) -> dict[
     if result.is_lexical:  # SacreBLEU's scale runs to 100, where two digits fewer mean the same
         metric = next(name for name, head in LEXICAL_NAMES.items() if head == result.head)
         score, software = f"{result.score:.{max(digits - 2, 0)}f}", "SacreBLEU"
-        about = {"metric": metric, "title": result.head, "side": "", "citation": SACREBLEU}
+        about = {"metric": metric, "title": result.head, "side": "", "citation": SACREBLEU, "label": metric}
         return facts | about | {"score": score, "software": software, "signature": result.signature}
     try:
         signature = parse_signature(result.signature)
@@ -80,30 +95,57 @@ def _describe(system: RecordedSystem, result: SystemScore, digits: int) -> dict[
     name, output = signature.spec.metric, signature.spec.output
     side = f", {output.replace('f1', 'F1')}" if output else ""
     about = {"metric": str(name), "title": CATALOGUE[name].title, "side": side, "citation": CATALOGUE[name].citation}
-    software = f"{name} of twmd-registry {__version__}"
+    about["spec"] = signature.spec  # type: ignore[assignment]
+    software = f"twmd-registry {__version__}"
     return facts | about | {"score": f"{result.score:.{digits}f}", "software": software, "signature": str(signature)}
 
 
-def _sentence(score: dict[str, Any]) -> str:
+def _number(score: dict[str, Any]) -> str:
+    """Write a score with its metric, setting and source: ``0.7184 in BLEU (Post, 2018)``."""
     authors = re.search(r"author\s*=\s*{(.+?)},?\n", score["citation"], re.DOTALL)
     year = re.search(r"year\s*=\s*{(\d+)}", score["citation"])
+    setting = f" with {score['setting'].replace(' ', ', ')}" if score.get("setting") else ""
     source = ""
     if authors and year:
         names = [name.partition(",")[0] for name in re.split(r"\s+and\s+", authors[1])]
         source = f" ({names[0]}{' et al.' * (len(names) > 1)}, {year[1]})"
-    number = f"{score['score']} in {score['title']}{score['side']}{source}"
-    return f"{visible(score['system'])} scores {number} over {score['segments']} segments ({score['software']})"
+    return f"{score['score']} in {score['title']}{score['side']}{setting}{source}"
 
 
-def _latex(score: dict[str, Any]) -> str:
-    """Write a sentence with the signature in a footnote; a line may break after each field."""
-    sentence, signature = map(escape_latex, (_sentence(score), score["signature"]))
-    return f"{sentence}.\\footnote{{\\raggedright\\texttt{{{signature}}}}}"
+def _sentence(scores: list[dict[str, Any]], notes: Sequence[str] = (), escape: Callable[[str], str] = str) -> str:
+    """Write a system's scores as one sentence, with a footnote after each of them."""
+    numbers = [escape(_number(score)) for score in scores]
+    numbers = [f"{number}{note}" for number, note in zip(numbers, notes or [""] * len(numbers), strict=True)]
+    listed = numbers[0] if len(numbers) == 1 else f"{', '.join(numbers[:-1])} and {numbers[-1]}"
+    first = scores[0]
+    return f"{escape(visible(first['system']))} scores {listed} over {first['segments']} segments."
+
+
+def _signatures(scores: list[dict[str, Any]]) -> list[str]:
+    """Write what computed the scores, and every signature once."""
+    software = " and ".join(dict.fromkeys(score["software"] for score in scores))
+    return [f"Computed by {software}; signatures:", *dict.fromkeys(score["signature"] for score in scores)]
+
+
+def _latex(by_system: list[list[dict[str, Any]]]) -> list[str]:
+    """Write a sentence per system, with every signature in a footnote where it comes first; a line may break after each
+    field.
+    """
+    sentences, known = [], set[str]()
+    for scores in by_system:
+        notes = [
+            ""
+            if score["signature"] in known
+            else f"\\footnote{{\\raggedright\\texttt{{{escape_latex(score['signature'])}}}}}"
+            for score in scores
+        ]
+        known.update(score["signature"] for score in scores)
+        sentences.append(_sentence(scores, notes, escape_latex))
+    return sentences
 
 
 def _table_row(score: dict[str, Any]) -> str:
-    signature = score["signature"].replace("|", "\\|")
-    return f"| {_escape_markdown(score['system'])} | {score['metric']} | {score['score']} | `{signature}` |"
+    return f"| {_escape_markdown(score['system'])} | {_escape_markdown(score['label'])} | {score['score']} |"
 
 
 def _escape_markdown(text: str) -> str:

@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import resources
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from twmd_registry.registry.names import Statistic
 from twmd_registry.report.alignment_picture import check_drawable, title
 from twmd_registry.report.segments import (
     Highlight,
+    changed_facts,
     disagreements,
     group_by,
     mark_differences,
@@ -35,6 +36,7 @@ from twmd_registry.report.segments import (
     segment_scores,
     word_frequencies,
 )
+from twmd_registry.report.verdict import verdict
 from twmd_registry.template import render
 
 CORRELATIONS: tuple[Statistic, ...] = ("pearson", "spearman", "kendall")
@@ -49,7 +51,7 @@ BINS = 30
 ROUNDING = 1e-9
 COLOURS = 6
 """Systems with a colour of their own, ``--s0`` to ``--s5`` in the page's style; more of them differ by their dashes."""
-WIDTH, HEIGHT, TOP, BOTTOM, SIDE = 360, 150, 8, 18, 8
+WIDTH, HEIGHT, TOP, BOTTOM, SIDE = 240, 140, 14, 18, 6
 """Size and margins of a histogram, in the units of the drawing."""
 Highlights: TypeAlias = Sequence[tuple[Highlight, Mapping[int, Alignment | str]]]
 """Segments to look at, each with its alignments by the system's number, or why there is none."""
@@ -110,8 +112,11 @@ def report_page(
         significant=SIGNIFICANT,
         test=describe_test(comparison),
         small=describe_small_samples({"": len(columns[0].cells[0].scores)}),
+        verdict=verdict(comparison),
         difference=_difference,
-        groupings=_groupings(references),
+        forests=[_forest(column) for column in columns] if columns[0].cells[0].resampled else [],
+        groupings=(groupings := _groupings(references)),
+        multiples=_multiples(columns, groupings),
         mean_score=_mean,
         distributions=[_distribution(column) for column in columns],
         line_style=line_style,
@@ -153,14 +158,17 @@ def _data(
 ) -> dict[str, Any]:
     """Return the data of the page's script: texts, and numbers as they are shown."""
     columns, segments = comparison.columns, zip(zip(*predictions, strict=True), references, strict=True)
-    marked = [mark_differences(list(map(legible, texts)), list(map(legible, theirs))) for texts, theirs in segments]
+    texts = [(list(map(legible, own)), list(map(legible, theirs))) for own, theirs in segments]
+    facts = [changed_facts(*both) for both in texts]
+    marked = [mark_differences(*both, own) for both, own in zip(texts, facts, strict=True)]
     metrics = [{"name": column.name, "digits": _digits(column), "direction": direction(column)} for column in columns]
     return {
         "systems": list(map(visible, comparison.systems)),
         "metrics": metrics,
         "sources": None if sources is None else list(map(legible, sources)),
+        "facts": facts,
         "references": [theirs for _, theirs in marked],
-        "predictions": [list(texts) for texts in zip(*(texts for texts, _ in marked), strict=True)],
+        "predictions": [list(texts) for texts in zip(*(own for own, _ in marked), strict=True)],
         "scores": [_rounded(segment_scores(column), _digits(column)) for column in columns],
         "apart": _rounded(disagreements(columns), 2),
     }
@@ -183,13 +191,81 @@ def _shown(column: MetricColumn, value: float) -> str:
     return number(column, value) if np.isfinite(value) else "undefined"
 
 
-def _difference(column: MetricColumn, i: int, j: int) -> str:
-    """Return system i's score minus system j's, with its bootstrap interval below."""
-    first, second = column.cells[i], column.cells[j]
+class Difference(NamedTuple):
+    """How much better one system is than another by a metric: positive is better, also where errors are counted.
+
+    Attributes:
+        value: The difference of their scores.
+        low: The lower end of its bootstrap interval.
+        high: The upper end.
+        apart: Whether the interval does not hold 0.
+        shown: The difference as text.
+        interval: The interval as text.
+    """
+
+    value: float
+    low: float
+    high: float
+    apart: bool
+    shown: str
+    interval: str
+
+
+def _difference(column: MetricColumn, i: int, j: int) -> Difference:
+    """Return how much better system i is than system j."""
+    first, second = (column.cells[j], column.cells[i]) if column.errors else (column.cells[i], column.cells[j])
+    value = first.score - second.score
     low, high = np.quantile(np.subtract(first.resampled, second.resampled), (0.025, 0.975)).tolist()
     edge = 100 * COUNT_ROUNDING if column.hundred else MEAN_ROUNDING
-    difference = _shown(column, first.score - second.score) + "†" * (low > edge or high < -edge)
-    return f"{difference}\n{_shown(column, low)} to {_shown(column, high)}"
+    shown, *ends = (f"{'+' * (end > 0)}{_shown(column, end)}" for end in (value, low, high))
+    return Difference(value, low, high, low > edge or high < -edge, shown, " to ".join(ends))
+
+
+def _forest(column: MetricColumn) -> str:
+    """Draw every system minus the baseline with its interval, as SVG."""
+    rows = [_difference(column, i, 0) for i in range(1, len(column.cells))]
+    ends = [0.0, *(end for row in rows for end in (row.low, row.high))]
+    low, high = min(ends), max(ends)
+    scale = (WIDTH - 2 * SIDE) / ((high - low) or 1.0)
+    places = [
+        (SIDE + (row.low - low) * scale, SIDE + (row.value - low) * scale, SIDE + (row.high - low) * scale, row.apart)
+        for row in rows
+    ]
+    label = f"difference from the baseline by {column.name}"
+    return render("forest.svg", label=label, width=WIDTH, zero=SIDE - low * scale, places=places)
+
+
+def _multiples(columns: Sequence[MetricColumn], groupings: dict[str, dict[str, np.ndarray]]) -> dict[str, list[str]]:
+    """Draw by grouping and metric the mean of every group and system, with an interval of 1.96 standard errors."""
+    return {
+        about: [_multiple(column, about, [*groups.values()]) for column in columns]
+        for about, groups in groupings.items()
+    }
+
+
+def _multiple(column: MetricColumn, about: str, groups: Sequence[np.ndarray]) -> str:
+    """Draw the means of one metric by group as SVG; systems of a group stand beside each other."""
+    scores = segment_scores(column)
+    drawn = list[tuple[int, int, float, float]]()
+    for i, own in enumerate(scores):
+        for k, group in enumerate(groups):
+            known = own[group][np.isfinite(own[group])]
+            if len(known):
+                error = 1.96 * float(known.std(ddof=1)) / math.sqrt(len(known)) if len(known) > 1 else 0.0
+                drawn.append((i, k, float(known.mean()), error))
+    ends = [end for *_, mean, error in drawn for end in (mean - error, mean + error)] or [0.0, 1.0]
+    low, high = min(ends), max(ends)
+    bottom, step = HEIGHT - BOTTOM, (WIDTH - 2 * SIDE) / max(len(groups), 1)
+    scale = (bottom - TOP) / ((high - low) or 1.0)
+    shift = min(12.0, 0.7 * step / len(scores))
+    marks = []
+    for i, k, mean, error in drawn:
+        x = SIDE + step * (k + 0.5) + shift * (i - (len(scores) - 1) / 2)
+        y, reach = bottom - (mean - low) * scale, error * scale
+        marks.append((line_style(i), x, y, y - reach, y + reach))
+    size, ends_shown = (WIDTH, HEIGHT, bottom, SIDE), (_shown(column, low), _shown(column, high))
+    label = f"mean {column.name} by {about}"
+    return render("multiple.svg", size=size, label=label, ends=ends_shown, marks=marks, groups=len(groups), step=step)
 
 
 def _groupings(references: Sequence[Sequence[str]]) -> dict[str, dict[str, np.ndarray]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
@@ -24,9 +24,20 @@ _ALONE = (
 """Punctuation, and characters of scripts without blanks between words."""
 _CLUSTER = rf"\X{_MARK}*"
 """A user's character (UAX 29), such as an emoji of several characters."""
-_PIECE = regex.compile(
-    rf"(?:{_BLANK}{_MARK}*)+|(?!{_MARK})(?={_ALONE}){_CLUSTER}|(?:(?!{_BLANK}|{_MARK}|{_ALONE}){_CLUSTER})+|{_MARK}+"
+_WORD = rf"(?:(?!{_BLANK}|{_MARK}|{_ALONE}){_CLUSTER})+"
+_INNER = r"['\u2019\-\u2010.,:]"
+"""Punctuation that joins what is on both its sides to one word: ``don't``, ``well-known``, ``1,000.5``, ``U.S``."""
+_PIECE = regex.compile(rf"(?:{_BLANK}{_MARK}*)+|{_WORD}(?:{_INNER}{_WORD})*|(?!{_MARK})(?={_ALONE}){_CLUSTER}|{_MARK}+")
+_NUMBER_WORDS = frozenset(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "  # noqa: SIM905
+    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion first "
+    "second third fourth fifth sixth seventh eighth ninth tenth once twice half double dozen".split()
 )
+_DATES = frozenset(
+    "monday tuesday wednesday thursday friday saturday sunday january february march april june july august "  # noqa: SIM905
+    "september october november december".split()
+)
+_SENTENCE_END = frozenset(".!?:")
 
 
 class Highlight(NamedTuple):
@@ -143,11 +154,14 @@ def split_pieces(text: str) -> list[str]:
     return pieces
 
 
-def mark_differences(predictions: Sequence[str], references: Sequence[str]) -> tuple[list[list[str]], list[list[str]]]:
+def mark_differences(
+    predictions: Sequence[str], references: Sequence[str], facts: Collection[str] = ()
+) -> tuple[list[list[str]], list[list[str]]]:
     """Mark the words by which the texts of one segment differ, as `difflib` aligns words and punctuation characters.
 
     In a prediction, these are words without a counterpart in the closest reference; in a reference, without one in any
-    prediction. Returns every text in parts: plain and marked by turns, the first plain (maybe empty).
+    prediction. Words that are `facts`, in lower case, are always marked, as parts of their own. Returns every text in
+    parts: plain and marked by turns, the first plain (maybe empty).
 
     >>> mark_differences(["the cat sat"], ["the dog sat"])
     ([['the ', 'cat', ' sat']], [['the ', 'dog', ' sat']])
@@ -165,16 +179,52 @@ def mark_differences(predictions: Sequence[str], references: Sequence[str]) -> t
             matched[k].update(place for block in blocks for place in range(block.b, block.b + block.size))
             if matcher.ratio() > best[i][0]:
                 best[i] = matcher.ratio(), {place for block in blocks for place in range(block.a, block.a + block.size)}
-    marked = [_parts(text, places) for text, (_, places) in zip(split[0], best, strict=True)]
-    return marked, [_parts(text, places) for text, places in zip(split[1], matched, strict=True)]
+    marked = [_parts(text, places, facts) for text, (_, places) in zip(split[0], best, strict=True)]
+    return marked, [_parts(text, places, facts) for text, places in zip(split[1], matched, strict=True)]
 
 
-def _parts(pieces: Sequence[str], matched: set[int]) -> list[str]:
+def changed_facts(predictions: Sequence[str], references: Sequence[str]) -> list[str]:
+    """Return the numbers and names, in lower case, that a prediction has and no reference, or a reference and no
+    prediction: what a reader checks first, wherever in the text it stands.
+
+    >>> changed_facts(["On Tuesday two cats came."], ["Three cats came on Monday."])
+    ['monday', 'three', 'tuesday', 'two']
+    """
+    sides = [[set(_facts(text)) for text in texts] for texts in (predictions, references)]
+    words = [{word for text in texts for word in split_words(text)} for texts in (predictions, references)]
+    found = {fact for own, other in ((0, 1), (1, 0)) for facts in sides[own] for fact in facts - words[other]}
+    return sorted(found)
+
+
+def _facts(text: str) -> list[str]:
+    """Return the numbers and names of a text: digits, number words, days and months, and words with a capital letter
+    that do not begin a sentence.
+    """
+    facts, begins = list[str](), True
+    for piece in split_pieces(text):
+        word = piece.casefold()
+        if any(character.isalnum() for character in piece):
+            is_name = piece[0].isupper() and not begins and word != "i"
+            if is_name or word in _NUMBER_WORDS or word in _DATES or any(character.isdigit() for character in piece):
+                facts.append(word)
+            begins = False
+        begins = begins or piece in _SENTENCE_END
+    return facts
+
+
+def _parts(pieces: Sequence[str], matched: set[int], facts: Collection[str]) -> list[str]:
     """Join pieces into plain and marked parts by turns; blanks between two marked words are marked with them."""
     words = np.cumsum([not piece.isspace() for piece in pieces]) - 1
-    marks = [not piece.isspace() and int(word) not in matched for piece, word in zip(pieces, words, strict=True)]
+    alone = [piece.casefold() in facts for piece in pieces]
+    marks = [
+        not piece.isspace() and int(word) not in matched and not fact
+        for piece, word, fact in zip(pieces, words, alone, strict=True)
+    ]
     parts = [""]
     for i, piece in enumerate(pieces):
+        if alone[i]:
+            parts += [piece, ""] if len(parts) % 2 else ["", piece, ""]
+            continue
         marked = all(marks[i - 1 : i + 2 : 2]) and 0 < i < len(pieces) - 1 if piece.isspace() else marks[i]
         if marked is (len(parts) % 2 == 0):
             parts[-1] += piece

@@ -17,9 +17,9 @@
   };
 
   // Plain and marked parts of a text by turns.
-  const textCell = (parts) => {
+  const textCell = (parts, facts = []) => {
     const cell = make("td", "", { class: "text", dir: "auto" });
-    cell.append(...parts.map((text, i) => make(i % 2 ? "mark" : "span", text)));
+    cell.append(...parts.map((text, i) => make(i % 2 ? "mark" : "span", text, i % 2 && facts.includes(text.toLowerCase()) ? { class: "fact" } : {})));
     return cell;
   };
 
@@ -29,21 +29,21 @@
 
   const heads = () => [["segment", "segment"], [null, "text"], ...data.metrics.map((metric, k) => [k, metric.name, metric.direction]), ["apart", "metrics' disagreement"]];
 
-  const givenRow = (name, parts) => {
+  const givenRow = (name, parts, facts) => {
     const row = make("tr", "", { class: "reference" });
-    row.append(make("th", name, { scope: "row" }), textCell(parts), make("td", "", { colspan: data.metrics.length + 1 }));
+    row.append(make("th", name, { scope: "row" }), textCell(parts, facts), make("td", "", { colspan: data.metrics.length + 1 }));
     return row;
   };
 
   const givenRows = (segment) => [
     ...(data.sources ? [givenRow("source", [data.sources[segment]])] : []),
-    ...data.references[segment].map((parts) => givenRow("reference", parts)),
+    ...data.references[segment].map((parts) => givenRow("reference", parts, data.facts[segment])),
   ];
 
   const systemRows = (segment) =>
     data.systems.map((name, i) => {
       const row = make("tr");
-      row.append(make("th", name, { scope: "row" }), textCell(data.predictions[i][segment]));
+      row.append(make("th", name, { scope: "row" }), textCell(data.predictions[i][segment], data.facts[segment]));
       data.metrics.forEach((metric, k) => row.append(numberCell(data.scores[k][i][segment], metric.digits)));
       row.append(numberCell(data.apart[i][segment], 2));
       return row;
@@ -157,6 +157,13 @@
     window.addEventListener("afterprint", restore, { once: true });
   };
 
+  // A table that is wider than its box says so.
+  const hint = () => document.querySelectorAll(".scroll").forEach((box) => {
+    const wide = box.scrollWidth > box.clientWidth + 1;
+    box.classList.toggle("wide", wide);
+    box.querySelectorAll(".hint").forEach((one) => { one.hidden = !wide; });
+  });
+
   byId("table").append(head(true));
   const choices = data.systems.length > 1 ? [...data.systems, "the difference between systems"] : data.systems;
   byId("of").append(...choices.map((name, i) => make("option", name, { value: i })));
@@ -168,5 +175,9 @@
   document.querySelectorAll("table[data-segment]").forEach((table) => table.append(head(false), body(Number(table.dataset.segment) - 1, false)));
   document.querySelectorAll("[data-copy]").forEach((button) => button.addEventListener("click", () => copy(button)));
   window.addEventListener("beforeprint", print);
+  window.addEventListener("resize", hint);
+  document.querySelectorAll('nav a[href="#segments"]').forEach((link) => link.addEventListener("click", () => { byId("every").open = true; }));
+  document.querySelectorAll("details").forEach((one) => one.addEventListener("toggle", hint));
   show();
+  hint();
 })();

@@ -1,0 +1,98 @@
+"""What a comparison of systems comes to, in a sentence or two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from twmd_registry.comparison.cells import SIGNIFICANT, MetricColumn, SystemComparison
+from twmd_registry.comparison.tables import number
+from twmd_registry.messages import visible
+
+
+def verdict(comparison: SystemComparison) -> list[str]:
+    """Return sentences: which systems the first metric tells from the baseline, which of the best it tells apart, and
+    where other metrics say something else.
+    """
+    column, names = comparison.columns[0], short_names(comparison.systems)
+    if len(names) == 1:
+        cell = column.cells[0]
+        shown = "" if cell.ci is None else f" ± {number(column, cell.ci)}"
+        return [f"{names[0]} scores {number(column, cell.score)}{shown} by {column.name}."]
+    if not comparison.resampling or not comparison.resampling.test:
+        best = ranked(column)[0]
+        return [f"{names[best]} has the highest score by {column.name}, of too few segments for a test."]
+    kinds = {kind: [i for i in ranked(column) if i and compare(column, i, 0) == kind] for kind in (1, 0, -1)}
+    parts = []
+    for kind, verb in ((1, "beat"), (-1, "lose to")):
+        if some := kinds[kind]:
+            one = {"beat": "beats", "lose to": "loses to"}[verb]
+            said = one if len(some) == 1 else f"both {verb}" if len(some) == 2 else f"all {verb}"
+            parts.append(f"{_list(names, some)} {said} {names[0]}")
+    if some := kinds[0]:
+        p = f" ({_shown_p(column, some[0], 0)})" if len(some) == 1 else ""
+        parts.append(f"{_list(names, some)} {'is' if len(some) == 1 else 'are'} not separable from {names[0]}{p}")
+    sentences = [f"By {column.name}, {'; '.join(parts)}."]
+    if len(better := kinds[1]) > 1:
+        first, second = better[:2]
+        apart = compare(column, first, second) == 1
+        p = _shown_p(column, first, second)
+        sentences.append(
+            f"{names[first]} also beats {names[second]}, {p}."
+            if apart
+            else f"{names[first]} and {names[second]} are not separable by {column.name}, {p}."
+        )
+    return sentences + _others(comparison, names)
+
+
+def short_names(systems: Sequence[str]) -> list[str]:
+    """Return the systems' names without the end that all of them share: ``.txt``."""
+    endings = {PurePath(name).suffix for name in systems}
+    return [visible(name.removesuffix(next(iter(endings))) if len(endings) == 1 else name) for name in systems]
+
+
+def _others(comparison: SystemComparison, names: Sequence[str]) -> list[str]:
+    """Say whether the other metrics agree with the first about every system and the baseline."""
+    first, *others = comparison.columns
+    systems = range(1, len(names))
+    differing = [
+        f"{column.name} on {_list(names, apart)}"
+        for column in others
+        if (apart := [i for i in systems if compare(column, i, 0) != compare(first, i, 0)])
+    ]
+    if not others:
+        return []
+    if not differing:
+        return ["The other metrics say the same." if len(others) > 1 else f"{others[0].name} says the same."]
+    return [f"Other metrics differ from it: {', '.join(differing)}."]
+
+
+def compare(column: MetricColumn, i: int, j: int) -> int:
+    """Return 1 if a system is better than another by a metric, -1 if it is worse, 0 if they are not separable."""
+    p = _p(column, i, j)
+    if p is None or p >= SIGNIFICANT:
+        return 0
+    return 1 if (column.cells[i].score > column.cells[j].score) is not column.errors else -1
+
+
+def ranked(column: MetricColumn) -> list[int]:
+    """Return the systems' numbers, the best first."""
+    sign = 1 if column.errors else -1
+    return sorted(range(len(column.cells)), key=lambda i: sign * column.cells[i].score)
+
+
+def _p(column: MetricColumn, i: int, j: int) -> float | None:
+    """Return the p of two systems' difference; None if it was not tested."""
+    if column.p_values:
+        return column.p_values[i][j]
+    return column.cells[max(i, j)].p_value if min(i, j) == 0 else None
+
+
+def _shown_p(column: MetricColumn, i: int, j: int) -> str:
+    p = _p(column, i, j)
+    return "not tested" if p is None else f"p = {p:.2f}" if p >= 0.1 else f"p = {p:.3f}"
+
+
+def _list(names: Sequence[str], numbers: Sequence[int]) -> str:
+    listed = [names[i] for i in numbers]
+    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
