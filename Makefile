@@ -94,7 +94,7 @@ versions:
 	$(OLDEST) -m venv $(VENV)/oldest
 	$(VENV)/oldest/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.9'
 	$(VENV)/oldest/bin/uv pip install --quiet --python $(VENV)/oldest/bin/python --resolution lowest-direct \
-	  torch==2.5.1 transformers==4.46.3 numpy==1.26.4 -e $(TESTED)
+	  torch==2.5.1 transformers==4.46.3 numpy==2.0.2 -e $(TESTED)
 	$(call test_core,$(VENV)/oldest)
 
 # mbrs needs numpy 1 (by COMET, which imports pkg_resources), lighteval needs numpy 2, and deepeval an older click than others.

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import warnings
-from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 import pytest
 
 import twmd_registry
+from tests.conftest import shared
 from twmd_registry.cli import main
-from twmd_registry.engine.input_warnings import check_scripts
+from twmd_registry.engine.input_warnings import LANGUAGE_WORDS, check_scripts, other_language
 from twmd_registry.engine.pairs import Segments, make_pairs
 from twmd_registry.errors import InputError, TwmdWarning
-from twmd_registry.models import inference
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.presets import PACKAGED, presets
 
@@ -164,17 +163,29 @@ def test_command_line_names_the_system_of_a_warning(tmp_path: Path, capsys: pyte
     assert "a.jsonl:" not in shown
 
 
-def test_german_given_to_the_english_model_causes_a_warning_from_30_texts_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    nouns = "Fischer B\u00e4uerin Zeichner Schaffnerin G\u00e4rtner Lehrling Schreinerin Schornsteinfeger".split()
-    verbs = "betrachtet verschenkt verschiebt bew\u00e4ssert".split()
-    german = [f"Der freundliche {noun} {verb} die verwitterten Gartenst\u00fchle" for noun in nouns for verb in verbs]
-    workers, works = "fisher farmer painter guard student pilot sailor baker".split(), "moves sells paints sees".split()
-    english = [f"The friendly {worker} {work} the old garden chairs" for worker in workers for work in works]
-    assert len(english) == len(german) == 32
-    with pytest.warns(TwmdWarning, match=r"\d\d% of the tokens are unknown or continue a word .*\(en\)"):
-        twmd_registry.score(german, german)
-    monkeypatch.setattr(inference, "LOADED", WeakValueDictionary[Hashable, Any]())
-    with warnings.catch_warnings(), twmd_registry.load("twmd") as fresh:  # its tokenizer has encoded nothing
-        warnings.simplefilter("error", TwmdWarning)
-        for texts in (english, german[:29]):
-            fresh.score(texts, texts)
+NAMES = "Ag\u00fcero, Sterling, De Bruyne, Fernandinho, Otamendi, Kompany, Sagna"
+
+
+@pytest.mark.parametrize(
+    ("predictions", "warned"),
+    [
+        (["Der Hund schl\u00e4ft im Garten"], True),  # five words
+        (["Der Hund schl\u00e4ft"], False),  # too few to tell
+        (["Der Zug nach Hamburg hat heute Versp\u00e4tung"] * 3 + ["Es regnet seit heute fr\u00fch wieder"] * 2, True),
+        (["The train to Hamburg is late today", NAMES, *(f"The {i} dogs ran to the house" for i in range(98))], False),
+        (["Le chat dort", "Il pleut", "Une maison", "Le train part"] * 10, False),
+        ([f"{word} {i}" for i, word in enumerate(["der Hund", "die Katze", "das Haus", "ein Garten"] * 10)], True),
+    ],
+)
+def test_text_in_another_language_of_the_script_causes_a_warning(predictions: list[str], *, warned: bool) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        twmd_registry.score(predictions, predictions)
+    assert any("look like other languages" in str(one.message) for one in caught) is warned
+
+
+def test_english_is_rarely_taken_for_another_language() -> None:
+    path = shared("data/stsb/dev.csv")
+    with path.open(encoding="utf-8") as file:
+        texts = [text for row in csv.reader(file) for text in row[:2] if len(text.split()) >= LANGUAGE_WORDS]
+    assert sum(map(bool, map(other_language, texts[::3]))) <= 0.005 * len(texts[::3])

@@ -15,10 +15,9 @@ from twmd_registry.engine.alignment import Alignment
 from twmd_registry.engine.backends import Backend, Scored, TokenAlignmentBackend, make_backend
 from twmd_registry.engine.baseline import random_pairs, rescale, write_baseline
 from twmd_registry.engine.input_warnings import (
-    RELIABLE_SAMPLE,
     check_texts,
+    warn_about_language,
     warn_about_other_nrefs,
-    warn_about_split_words,
     warn_about_texts,
 )
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments, digest_of_texts, make_pairs
@@ -453,8 +452,7 @@ def score_segments(
         stage = split_progress(progress, len(rows), len(groups)) if progress else lambda _work: nullcontext()
         for (_, against), group in groups.items():
             backend, pairs = group[0].backend, pairs_of[against]
-            if against == "source" or len(pairs.texts) >= RELIABLE_SAMPLE:
-                warn_about_split_words(backend.spec.model, backend.model, pairs)
+            warn_about_language(backend.spec.model, pairs)
             of_group, flags = (score_group or backend.score_group)([member.backend for member in group], pairs, stage)
             flags_of[against].append((flags, backend.model.static))
             for member, scores in zip(group, of_group, strict=True):
