@@ -142,9 +142,7 @@ def outputs() -> Iterator[str]:
         ):
             printed = run(*str(command).split(), *words, "--format", "json")
             yield from shape(json.JSONDecoder().raw_decode(printed)[0], str(command))
-        yield from (
-            f"report: {title}" for title in re.findall("<h[12][^>]*>(.*?)</h", report.read_text(encoding="utf-8"))
-        )
+        yield from (f"report: {title}" for title in re.findall("<h2[^>]*>(.*?)</h", report.read_text(encoding="utf-8")))
         for why, arguments in (
             ("success", ("explain",)),
             ("bad data", ("score", "-i", folder)),

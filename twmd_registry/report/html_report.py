@@ -114,7 +114,9 @@ def report_page(
         small=describe_small_samples({"": len(columns[0].cells[0].scores)}),
         verdict=verdict(comparison),
         difference=_difference,
-        forests=[_forest(column) for column in columns] if columns[0].cells[0].resampled else [],
+        forests=[_forest(column) for column in columns]
+        if comparison.resampling and columns[0].cells[0].resampled and columns[0].cells[1:]
+        else [],
         groupings=(groupings := _groupings(references)),
         multiples=_multiples(columns, groupings),
         mean_score=_mean,
