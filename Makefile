@@ -99,12 +99,15 @@ versions:
 
 # mbrs needs numpy 1 (by COMET, which imports pkg_resources), lighteval needs numpy 2, and deepeval an older click than others.
 FACES_mbrs := mbrs deepeval 'setuptools<81'
+OVERRIDE_mbrs := numpy<2
 FACES_lighteval := lighteval 'xxhash<4'
 
 $(VENV)/faces-%/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(@D)
 	$(call TORCH,$(@D)/bin/python)
-	$(@D)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt torch hypothesis pytest -e . $(FACES_$*)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.9'
+	echo '$(OVERRIDE_$*)' > $(@D)/override.txt
+	$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python --override $(@D)/override.txt -c constraints.txt torch hypothesis pytest -e . $(FACES_$*)
 	touch $@
 
 faces-mbrs faces-lighteval: faces-%: $(VENV)/faces-%/.installed
