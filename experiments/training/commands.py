@@ -11,6 +11,7 @@ from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import columns_of
 from twmd_registry.cli.metrics import make_scorers, options_of
+from twmd_registry.cli.output import format_table
 from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.errors import SpecError
 from twmd_registry.judgments.sets import read_all_rated, title_of
@@ -129,4 +130,31 @@ def shrink_command(arguments: Arguments) -> int:
     from experiments.training.small_adapter import shrink
 
     shrink(arguments.adapter, arguments.output)
+    return 0
+
+
+@command(
+    "defaults",
+    sacrebleu=(),
+    example="python -m experiments defaults --data-dir ../data -m twmd 'twmd;preset=embedded-tuned'",
+)
+@declare.option("--data-dir", "DIR", DATA, type=declare.FILE, default="data")
+@declare.metrics((), "The presets to compare, as METRIC or METRIC;preset=NAME.", required=True)
+@declare.settings
+@declare.run_options
+def defaults_command(arguments: Arguments) -> int:
+    """Measure which preset a metric has by default: the one with the highest mean correlation over all development
+    data, of which every kind counts the same.
+    """
+    from experiments.training.defaults import KINDS, measure
+
+    scorers = make_scorers(arguments.asked, options_of(arguments))
+    with progress_bar("segments") as progress:
+        columns = [measure(scorers, kind, Path(arguments.data_dir), progress) for kind in KINDS]
+    rows = []
+    for metric, values in zip(arguments.asked, zip(*columns, strict=True), strict=True):
+        mean = sum(values) / len(values)
+        rows.append([metric.name, f"{mean:.1f}", *(f"{value:.1f}" for value in values)])
+    rows.sort(key=lambda row: -float(row[1]))
+    print(format_table(["metric", "mean", *(kind.name for kind in KINDS)], rows, "text"))
     return 0

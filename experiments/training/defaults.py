@@ -1,0 +1,63 @@
+"""Which packaged preset is a metric's default: the one that agrees best with people over all development data.
+
+The rule: five kinds of data (`KINDS`) count the same. Of each, every n-th row is scored, so that it has at most `ROWS`;
+its number is the mean over its groups of Pearson's r within each, x 100. The preset with the highest mean over the five
+is the default. Nothing of it is a test set: WMT17, STS16, the tests of STS-B, MLQE-PE and MRPC, WMT22 and WMT23 are not
+read. The adapters have learned from WMT15-16, whose column says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from twmd_registry.engine.scorer import Scorer
+from twmd_registry.judgments.rated import RatedSegments, select
+from twmd_registry.judgments.sets import read_rated
+from twmd_registry.metaeval.tune import mean_correlations
+from twmd_registry.progress import Progress
+
+ROWS = 1500
+"""Rows of a kind of data that are scored, at most."""
+
+
+class Kind(NamedTuple):
+    """A kind of data: its sets below the data folder, and the end of the names of the groups that count."""
+
+    name: str
+    sets: Sequence[str]
+    ending: str = ""
+
+
+KINDS = (
+    Kind("WMT15-16 (trained on)", ("wmt:wmt/wmt15.jsonl", "wmt:wmt/wmt16.jsonl")),
+    Kind("STS12-15", [f"sts:sts/STS{year}" for year in range(12, 16)]),
+    Kind("MLQE dev, into English", ("mlqe:mlqe/dev.jsonl.xz",), "-en"),
+    Kind("D2T", ("d2t:d2t/bagel.jsonl", "d2t:d2t/sfhotel.jsonl")),
+    Kind("MRPC train", ("mrpc:mrpc/msr_paraphrase_train.txt",)),
+)
+
+
+def read_kind(kind: Kind, folder: Path) -> list[RatedSegments]:
+    """Return the data sets of a kind, every n-th row of each, so that all have at most `ROWS`."""
+    sets = []
+    for name in kind.sets:
+        form, _, path = name.partition(":")
+        rated = read_rated(f"{form}:{folder / path}")
+        sets.append(select(rated, np.flatnonzero([group.endswith(kind.ending) for group in rated.group])))
+    step = math.ceil(sum(len(rated.group) for rated in sets) / ROWS)
+    return [select(rated, np.arange(0, len(rated.group), step)) for rated in sets]
+
+
+def measure(scorers: Sequence[Scorer], kind: Kind, folder: Path, progress: Progress | None = None) -> np.ndarray:
+    """Return the mean correlation x 100 of every scorer on a kind of data, shape (scorers,): every group of its sets
+    counts the same.
+    """
+    sets = read_kind(kind, folder)
+    groups = [len(set(rated.group)) for rated in sets]
+    correlations = [mean_correlations(scorers, rated, progress) for rated in sets]
+    return np.asarray(100 * np.average(correlations, axis=0, weights=groups))
