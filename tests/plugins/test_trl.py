@@ -11,7 +11,7 @@ import pytest
 
 import twmd_registry
 from tests import tiny
-from twmd_registry.errors import InputError, TwmdWarning
+from twmd_registry.errors import InputError, ModelError, SpecError, TwmdWarning
 from twmd_registry.plugins.trl import repeats_itself, reward_function
 from twmd_registry.registry.signature import parse_signature
 
@@ -179,3 +179,26 @@ def test_policy_is_trained_on_the_rewards(algorithm: str, tmp_path: Path, monkey
     assert len(logged) == 5
     assert all(-1 <= value <= 1 for value in logged)
     assert len(set(logged)) > 1
+
+
+def test_reward_of_a_service_is_its_score_in_as_many_requests_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    serving = pytest.importorskip("tests.serve.serving")
+    service = pytest.importorskip("twmd_registry.serve.service").Service(
+        {"twmd": twmd_registry.load("twmd")}, max_pairs=3
+    )
+    with serving.serving_thread(service) as port:
+        reward = reward_function(url=f"http://127.0.0.1:{port}/")
+        references = [*TARGETS, None]  # five pairs: too many for one request
+        expected = reward_function()([*COMPLETIONS, "a"], reference=references)
+        assert reward([*COMPLETIONS, "a"], reference=references) == pytest.approx(expected, abs=1e-6)
+        assert (reward.__name__, reward.signature.partition("|")[0]) == ("twmd", "twmd")
+        with pytest.raises(InputError, match="is not served here"):
+            reward_function("sbert", url=f"http://127.0.0.1:{port}")(COMPLETIONS, reference=TARGETS)
+    with pytest.raises(ModelError, match="twmd serve"):
+        reward(COMPLETIONS, reference=TARGETS)
+
+
+@pytest.mark.parametrize("settings", [{"preset": "embedded"}, {"layer": 2}, {"url": "127.0.0.1:8080"}])
+def test_service_has_the_settings_and_an_address(settings: Any) -> None:
+    with pytest.raises(SpecError):
+        reward_function(**{"url": "http://127.0.0.1:8080", **settings})

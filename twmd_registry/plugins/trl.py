@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import time
 from collections.abc import Mapping, Sequence, Sized
+from types import SimpleNamespace
 from typing import Any, Unpack
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote
+from urllib.request import Request, urlopen
 
 from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.scorer import Scorer, load
 from twmd_registry.engine.shared_passes import check_needs_no_sources
-from twmd_registry.errors import InputError
+from twmd_registry.errors import InputError, ModelError, SpecError
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.plugins import name_of
 from twmd_registry.registry.options import MetricKeys
@@ -23,10 +30,75 @@ SHORTEST_REPEATED = 12
 """Characters of a repetition that makes a completion degenerate."""
 
 
+BUSY, TOO_LARGE, RETRIES = {429, 503}, 413, 5
+"""Statuses of a service to which a request is sent again, and in halves; how often again."""
+
+
+class ServedScorer:
+    """Scores by a ``twmd serve``, so that the processes of a training share one model."""
+
+    def __init__(self, url: str, metric: str, timeout: float = 120.0) -> None:
+        """Store the service's address and the metric's name there; its key is in TWMD_API_KEY, as for the service."""
+        if not url.startswith(("http://", "https://")):
+            raise SpecError(f"url={url!r}: expected the address that 'twmd serve' prints, as in http://127.0.0.1:8080.")
+        self._url, self._metric, self._timeout = url.rstrip("/"), metric, timeout
+
+    @property
+    def signature(self) -> str:
+        """Return the signature of the metric there."""
+        return str(self._ask(f"/signature?metric={quote(self._metric)}")["signature"])
+
+    def score(self, predictions: Sequence[str], references: Sequence[Any]) -> SimpleNamespace:
+        """Return the ``scores``; warns of what the service noticed. Raises ModelError where it does not answer, and
+        InputError where it refuses the texts.
+        """
+        body = {"predictions": list(predictions), "references": list(references), "metric": self._metric}
+        try:
+            answer = self._ask("/score", body)
+        except _TooLargeError as error:
+            if len(predictions) == 1:
+                raise InputError(str(error)) from error
+            middle = len(predictions) // 2
+            halves = (slice(None, middle), slice(middle, None))
+            return SimpleNamespace(
+                scores=[score for half in halves for score in self.score(predictions[half], references[half]).scores]
+            )
+        for notice in answer["notices"]:
+            warn(notice)
+        return SimpleNamespace(scores=answer["scores"])
+
+    def _ask(self, path: str, body: Any = None) -> Any:
+        """Return the service's answer, waiting where it has too many requests."""
+        headers = {"Content-Type": "application/json"}
+        if key := os.environ.get("TWMD_API_KEY"):
+            headers["Authorization"] = f"Bearer {key}"
+        data = None if body is None else json.dumps(body).encode()
+        for attempt in range(RETRIES + 1):
+            try:
+                with urlopen(Request(self._url + path, data, headers), timeout=self._timeout) as answer:  # noqa: S310
+                    return json.load(answer)
+            except HTTPError as error:
+                text = error.read().decode(errors="replace").strip()
+                message = f"{self._url}: {json.loads(text)['error'] if text.startswith('{') else text}"
+                if error.code == TOO_LARGE:
+                    raise _TooLargeError(message) from error
+                if error.code not in BUSY or attempt == RETRIES:
+                    raise (InputError if error.code in {400, 422} else ModelError)(message) from error
+                time.sleep(2**attempt)
+            except (URLError, OSError, ValueError) as error:
+                reason = getattr(error, "reason", error)
+                raise ModelError(f"{self._url} does not answer ({reason}): start it by 'twmd serve'.") from error
+        raise AssertionError  # the last attempt has returned or raised
+
+
+class _TooLargeError(Exception):
+    """A request that the service refuses for its size."""
+
+
 class Reward:
     """A reward function of TRL: ``(completions, **columns) -> rewards``; made by `reward_function`."""
 
-    def __init__(self, reward_scorer: Scorer, reference_column: str, name: str, *, guard: bool) -> None:
+    def __init__(self, reward_scorer: Scorer | ServedScorer, reference_column: str, name: str, *, guard: bool) -> None:
         """Store the scorer and the settings of `reward_function`."""
         self.scorer = reward_scorer
         self.__name__ = name  # TRL logs rewards/NAME
@@ -36,7 +108,7 @@ class Reward:
     @property
     def signature(self) -> str:
         """Return the signature, to be published with the results; this loads the model."""
-        return self.scorer.signature
+        return str(self.scorer.signature)
 
     def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float | None]:
         """Return the score of every completion, as it is: nothing is clipped or normalised. Where there is no reference
@@ -122,6 +194,7 @@ def reward_function(
     *,
     reference_column: str = COLUMN,
     name: str | None = None,
+    url: str | None = None,
     guard: bool = True,
     **keys: Unpack[MetricKeys],
 ) -> Reward:
@@ -134,17 +207,23 @@ def reward_function(
             None, the function abstains.
         name: The name in TRL's log, by default the metric's with its preset and changed keys, also of this
             function (``twmd_column_summary``, ``twmd_unguarded``): TRL logs one mean of all rewards of a name.
+        url: The address of a ``twmd serve`` that scores in place of this process, so that training processes share one
+            model; `metric` is its name there, and the service has the settings. Its API key is in ``TWMD_API_KEY``.
         guard: Whether a completion that repeats one string for most of its length, or is its prompt, is scored as an
             empty text: a policy finds such texts, which score high by accident.
         keys: Keys of the specification and run options; unless given, ``keep_references`` is 256 MB (they
             come back in every epoch) and ``any_language`` is true (a policy may write in any script).
 
     Raises:
-        SpecError: As for `twmd_registry.load`, or the metric compares with sources.
+        SpecError: As for `twmd_registry.load`, or the metric compares with sources; settings beside `url`.
     """
+    beside = ("" if reference_column == COLUMN else f"_column_{reference_column}") + ("" if guard else "_unguarded")
+    if url is not None:
+        if preset is not None or keys:
+            raise SpecError("with url=, the service has the settings: leave preset and keys out, and give them to it.")
+        return Reward(ServedScorer(url, metric), reference_column, name or metric + beside, guard=guard)
     usual_options: MetricKeys = {"keep_references": "256MB", "any_language": True}
     reward_scorer = load(metric, preset, **(usual_options | keys))
     check_needs_no_sources(reward_scorer)
-    usual = name_of(reward_scorer.requested, preset)
-    usual += ("" if reference_column == COLUMN else f"_column_{reference_column}") + ("" if guard else "_unguarded")
+    usual = name_of(reward_scorer.requested, preset) + beside
     return Reward(reward_scorer, reference_column, name or usual, guard=guard)
