@@ -34,6 +34,7 @@ from twmd_registry.models.files import find_model
 from twmd_registry.models.q4 import multilingual_folder
 from twmd_registry.models.vectors import WordTable, load_static, read_table
 from twmd_registry.record.content import Record, make_record, parse_record, record_text
+from twmd_registry.registry.metric_spec import AppliedSpec
 from twmd_registry.registry.own_presets import read_preset_file
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import make_spec
@@ -43,8 +44,8 @@ MAX_SECONDS = 300
 """For all rounds of a reader, in each of the two processes of ``make fuzz``."""
 SPENT_S = defaultdict[str, float](float)
 OFTEN = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-SIGNATURES = [str(Signature(make_spec(name))) for name in ("twmd", "moverscore", "ensemble")]
-SIGNATURES += [Signature(make_spec("twmd", centering="batch"), "2", bs="1000", seed="1").format(short=True)]
+SIGNATURES = [str(Signature(AppliedSpec.of(make_spec(name)))) for name in ("twmd", "moverscore", "ensemble")]
+SIGNATURES += [Signature(AppliedSpec.of(make_spec("twmd", centering="batch")), 2, bs=1000, seed=1).format(short=True)]
 TABLE = b'{"prediction": "a cat", "reference": "the cat", "n": 0.5}\n{"prediction": "b", "references": ["c", "d"]}\n'
 PRESET = b'[mine.shared]\nmodel = "embedded"\nlayer = 3\n[mine.metrics.twmd]\ntemperature = 0.1\nprovenance = "a"\n'
 DATA_FILE = b"E5S1" + struct.pack("<I7ifi", 1, 384, 12, 12, 1536, 250037, 512, 2, 1e-12, 32) + bytes(64)

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from twmd_registry.record.content import write_record as write_record
     from twmd_registry.record.verify import verify_record as verify_record
     from twmd_registry.registry.diff import compare_signatures as compare_signatures
+    from twmd_registry.registry.metric_spec import MetricSpec as MetricSpec
     from twmd_registry.registry.names import MetricName as MetricName
     from twmd_registry.registry.options import LocalFiles as LocalFiles
     from twmd_registry.registry.options import MetricKeys as MetricKeys
     from twmd_registry.registry.options import RunOptions as RunOptions
     from twmd_registry.registry.signature import Signature as Signature
     from twmd_registry.registry.signature import parse_signature as parse_signature
-    from twmd_registry.registry.spec import MetricSpec as MetricSpec
 
 _NAMES = {
     "engine.distributed": ("score_over_ranks",),

@@ -21,7 +21,7 @@ from twmd_registry.errors import InputError, ModelError
 from twmd_registry.messages import warn
 from twmd_registry.models.inference import exact_arithmetic
 from twmd_registry.progress import Progress, expect
-from twmd_registry.registry.names import Centering, MetricName
+from twmd_registry.registry.names import CenteringKind, MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.tensors import TextTokens, TokenVectors
@@ -56,7 +56,7 @@ WordPairs = tuple[np.ndarray, np.ndarray, np.ndarray, bool]
 whether these are all pairs and not a sample.
 """
 
-LayerState = tuple[torch.Tensor, dict[Centering, torch.Tensor | None]]
+LayerState = tuple[torch.Tensor, dict[CenteringKind, torch.Tensor | None]]
 """Vectors of the sampled words in one layer, shape (U, D), and the means that every centering subtracts from them."""
 
 
@@ -72,11 +72,11 @@ class Diagnosis:
     words: int
     truncated: int
     empty: int
-    centerings: tuple[Centering, ...]
+    centerings: tuple[CenteringKind, ...]
     estimates: np.ndarray
 
     @property
-    def rows(self) -> Iterator[tuple[Centering, int, dict[Similarity, Mapping[str, Any]]]]:
+    def rows(self) -> Iterator[tuple[CenteringKind, int, dict[Similarity, Mapping[str, Any]]]]:
         """Yield every centering and layer with its estimates, `ESTIMATE` by name."""
         for centering, layers in zip(self.centerings, self.estimates, strict=True):
             for layer, row in enumerate(layers):
@@ -159,7 +159,7 @@ def _measure(layers: Sequence[LayerState], sampled: np.ndarray, drawn: Sequence[
     return estimates
 
 
-def _load(model: str, options: RunOptions, centering: Centering) -> TokenAlignmentBackend:
+def _load(model: str, options: RunOptions, centering: CenteringKind) -> TokenAlignmentBackend:
     return TokenAlignmentBackend(make_spec(MetricName.SBERT, model=model, layer=0, centering=centering), options)
 
 
@@ -286,7 +286,7 @@ def _read_layers(
             parts[k].append((layer.vectors.cpu()[places], sentences, batches.cpu()))
             sums = sum_groups(layer, torch.zeros_like(every), once, 1)
             corpus[k] = corpus[k] + sums if k in corpus else sums
-    groups: dict[Centering, torch.Tensor] = {
+    groups: dict[CenteringKind, torch.Tensor] = {
         "sentence": torch.from_numpy(np.searchsorted(chosen, text[sampled])),
         "batch": torch.from_numpy(text[sampled] // BATCH_TEXTS),
         "corpus": torch.zeros(len(sampled), dtype=torch.int64),
@@ -294,7 +294,7 @@ def _read_layers(
     states = []
     for k in layers:
         vectors, *means = (torch.cat(tensors) for tensors in zip(*parts[k], strict=True))
-        subtracted: dict[Centering, torch.Tensor | None] = {"none": None, "dimension": None}
+        subtracted: dict[CenteringKind, torch.Tensor | None] = {"none": None, "dimension": None}
         for (centering, group), mean in zip(groups.items(), (*means, means_of_groups(corpus[k]).cpu()), strict=True):
             subtracted[centering] = mean[group]
         states.append((vectors, subtracted))
@@ -311,7 +311,7 @@ def _pieces(lengths: np.ndarray, most_tokens: int) -> Iterator[tuple[int, int]]:
             start = stop
 
 
-def _directions(vectors: torch.Tensor, centering: Centering, means: torch.Tensor | None) -> np.ndarray:
+def _directions(vectors: torch.Tensor, centering: CenteringKind, means: torch.Tensor | None) -> np.ndarray:
     """Return vectors centered and of norm 1, NaN where centering leaves nothing; shape (U, D)."""
     number = len(vectors)
     words = TokenVectors(vectors, torch.ones(number, dtype=torch.int64), positions=torch.arange(number))

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from twmd_registry.errors import SpecError
 from twmd_registry.messages import menu
-from twmd_registry.registry.keys import layers_text
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.metrics import entry
-from twmd_registry.registry.spec import MetricSpec, make_spec, spec_with_keys
+from twmd_registry.registry.spec import make_spec, spec_with_keys
 
 AVERAGE = "Avg."
 UNNAMED = "paper"
@@ -241,7 +241,7 @@ def _metric(row: Mapping[str, Any], model: str, layers: Sequence[int]) -> TableM
     if "members" not in row:
         keys["model"] = model
     if layers:
-        keys["layer"] = layers_text(layers)
+        keys["layer"] = layers
     if len(layers) == 1 and "aggregation" in keys:
         keys["aggregation"] = "single"
     return make_spec(row["metric"], row.get("preset"), **keys)

@@ -17,7 +17,7 @@ from twmd_registry.comparison.text_table import MISSING, TextTable, as_text
 from twmd_registry.errors import InputError
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.correlation import MIN_ROWS, correlate
-from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.registry.metric_spec import MetricSpec
 
 Place = tuple[str, str]
 """A set and a group of it."""
@@ -201,7 +201,7 @@ class Reproduction:
 
 def line_name(spec: MetricSpec, temperature: float | None = None) -> str:
     """Name a line of a figure as the papers do, with ``-b`` for batch centering, and maybe a temperature."""
-    batch = "-b" if spec.centering_kind == "batch" else ""
+    batch = "-b" if spec.centering.kind == "batch" else ""
     return f"{spec.metric}{batch}" if temperature is None else f"{spec.metric}{batch} T={temperature}"
 
 

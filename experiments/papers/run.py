@@ -35,9 +35,10 @@ from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.overlap import warn_about_overlap
 from twmd_registry.metaeval.side_by_side import score_lexically
 from twmd_registry.progress import Progress, expect
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.spec import MetricSpec, make_spec
+from twmd_registry.registry.spec import make_spec
 from twmd_registry.report import figures
 from twmd_registry.tensors import PaddedTokens
 
@@ -73,7 +74,7 @@ def reproduce(
         depth = 1
         if any(map(_needs_depth, experiments)):  # of word vectors it is 0
             spec = make_spec(MetricName.MOVERSCORE, "wmd", model=model, layer="last:1")
-            depth = int(stack.enter_context(Scorer(spec, options)).spec.layer or 0)
+            depth = stack.enter_context(Scorer(spec, options)).spec.layers[-1]
         settings = {}
         for experiment in experiments:
             layers = _own_layers(experiment, model, layer, options, stack)
@@ -120,11 +121,11 @@ def _own_layers(
     if layer is None and (printed := {int(row.layer): 0 for row in experiment.printed if row.model == model}):
         return list(printed)
     read = stack.enter_context(Scorer(make_spec(MetricName.TWMD, model=model, layer=layer), options)).spec.layer
-    if not isinstance(read, int):
+    if read is None or len(read.numbers) > 1:
         raise SpecError(
             f"{experiment.name} reads a single layer, and the preset of {model} reads {read}: add --set layer=K."
         )
-    return [read + offset for offset in experiment.offsets]
+    return [read.numbers[0] + offset for offset in experiment.offsets]
 
 
 def _refuse(experiment: Experiment, model: str, layer: int | None) -> None:
@@ -391,10 +392,11 @@ def _draw_curves(result: Reproduction, options: RunOptions) -> Iterator[NamedFil
     experiment, picture = result.experiment, result.experiment.picture
     statistic, x = experiment.cells[0][2], "x" * picture.get("logarithmic", False)
     rows = [
-        (column, *(getattr(spec, key) for key in VARIED), value, signature)
+        (column, *((spec.values() | {"metric": spec.metric}).get(key) for key in VARIED), value, signature)
         for (column, *_), values in zip(experiment.cells, result.values.T.tolist(), strict=True)
         if result.segments[column]
         for spec, value, signature in zip(result.specs, values, result.signatures, strict=True)
+        if spec is not None
     ]
     parts: dict[str, tuple[Any, ...]] = {
         "": (("data", *VARIED, statistic, "signature"), rows, result.curves(), statistic, x)

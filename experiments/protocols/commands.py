@@ -21,7 +21,6 @@ from twmd_registry.judgments.sets import content_of, read_all_rated, read_rated,
 from twmd_registry.metaeval.study import Study
 from twmd_registry.registry.names import SEGMENT_LEXICAL
 from twmd_registry.registry.paths import write_file
-from twmd_registry.registry.spec import members_or_self
 
 SUBMITTED = re.compile(r"[A-Za-z0-9_-]+")
 """A metric's name in a submission."""
@@ -99,7 +98,7 @@ def submit_command(arguments: Arguments) -> int:
     year = arguments.test_set or arguments.folder.resolve().name
     if not SUBMITTED.fullmatch(year):
         raise SpecError(f"the test set {year!r}: expected letters, digits, - and _; name it by --test-set.")
-    against = {member.against for member in members_or_self(requested.spec)}
+    against = {member.against for member in requested.spec.members_or_self}
     outputs = read_outputs(arguments.folder, {None, "source"} if "both" in against else against)
     stems = {name, *(f"metric-scores/{output.pair.name}/{name}-{output.reference}" for output in outputs)}
     for stem in stems:

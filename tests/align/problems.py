@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from twmd_registry.align import ALIGNERS
+from twmd_registry.registry.metric_spec import MetricSpec
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import CONVERGED, MetricName, Objective
-from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.registry.spec import make_spec
 from twmd_registry.tensors import PaddedTokens, TokenVectors, pad
 
 SIZES = [(1, 1), (1, 6), (5, 1), (3, 3), (4, 9), (12, 7), (8, 8)]
@@ -27,9 +30,13 @@ this kind is named here, and nowhere else.
 
 def tempered(temperature: float = 1.0, iterations: int | None = 1, objective: Objective = "expected") -> MetricSpec:
     """Return what aligners read of a specification; None sweeps for the fixed point."""
-    return MetricSpec(
-        metric=MetricName.TWMD, temperature=temperature, iterations=iterations or CONVERGED, objective=objective
-    )
+    return make_spec("twmd", temperature=temperature, iterations=iterations or CONVERGED, objective=objective)
+
+
+def of_metric(metric: MetricName, how: MetricSpec) -> MetricSpec:
+    """Return the specification of a metric with the same settings, as far as it uses them."""
+    keys: dict[str, Any] = {"temperature": how.temperature, "iterations": how.iterations, "objective": how.objective}
+    return make_spec(metric, **{name: value for name, value in keys.items() if name in CATALOGUE[metric].keys})
 
 
 def different(settings: Iterable[MetricSpec]) -> list[tuple[MetricName, MetricSpec]]:
@@ -38,7 +45,7 @@ def different(settings: Iterable[MetricSpec]) -> list[tuple[MetricName, MetricSp
     for metric in ALIGNERS:
         for how in settings:
             used = {MetricName.TWMD: how, MetricName.TRWMD: how.replace(iterations=1)}.get(metric)
-            found.setdefault((metric, used), (metric, how.replace(metric=metric)))
+            found.setdefault((metric, used), (metric, of_metric(metric, how)))
     return list(found.values())
 
 

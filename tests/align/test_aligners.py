@@ -15,14 +15,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import twmd_registry
-from tests.align.problems import QUICK, SUMS, different, problem, ragged, seeds, tempered, unpadded
+from tests.align.problems import QUICK, SUMS, different, of_metric, problem, ragged, seeds, tempered, unpadded
 from tests.oracles import family, movers
 from twmd_registry.align import ALIGNERS, align, combine_sides, plans, similarities
 from twmd_registry.align.exact import exact, invert_cost
 from twmd_registry.align.sinkhorn import sinkhorn
 from twmd_registry.errors import TwmdWarning
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.names import CONVERGED, Distance, MetricName, Objective, Transform
-from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.registry.spec import make_spec
 from twmd_registry.tensors import PaddedTokens
 
 OBJECTIVES = get_args(Objective)
@@ -58,14 +59,14 @@ def test_both_sides_of_random_ragged_blocks_equal_the_oracle_pair_by_pair(
     metric: MetricName, sizes: list[tuple[int, int]], seed: int, weighted: bool, how: MetricSpec
 ) -> None:
     for dtype, tolerance in ((torch.float64, 1e-9), (torch.float32, 1e-5)):
-        check(sizes, *problem(sizes, seed, weighted=weighted, dtype=dtype), how.replace(metric=metric), tolerance)
+        check(sizes, *problem(sizes, seed, weighted=weighted, dtype=dtype), of_metric(metric, how), tolerance)
 
 
 @settings(QUICK, max_examples=10)
 @given(sizes=ragged, seed=seeds, weighted=st.booleans(), how=hows.filter(lambda how: how.temperature != 0.02))
 def test_fixed_point_is_the_oracles(sizes: list[tuple[int, int]], seed: int, weighted: bool, how: MetricSpec) -> None:
     tolerance = FIXED_POINT * max(1, how.temperature or 1)
-    check(sizes, *problem(sizes, seed, weighted=weighted), how.replace(iterations=CONVERGED), tolerance)
+    check(sizes, *problem(sizes, seed, weighted=weighted), how.replace(iterations="converged"), tolerance)
 
 
 @pytest.mark.parametrize("metric", [MetricName.TWMD, MetricName.TRWMD])
@@ -77,7 +78,7 @@ def test_choices_of_a_token_sum_to_one_in_float32_at_any_temperature(
     x, y = problem(dtype=torch.float32)
     # To every token all partners are alike, so that it gains the same whichever it chooses.
     own = torch.linspace(-0.4, 0.9, x.mask.shape[1])
-    spec = tempered(temperature, sweeps).replace(metric=metric)
+    spec = of_metric(metric, tempered(temperature, sweeps))
     found = align(own[:, None].expand(similarities(x, y).shape), x, y, spec)[0]
     for gained, tokens in zip(found, x.mask, strict=True):
         assert float(gained) == pytest.approx(float(own[tokens].mean()), abs=2e-7)
@@ -102,7 +103,7 @@ def test_sinkhorn_without_convergence_warns_with_the_error_of_the_marginals(monk
 def test_solver_that_stops_early_warns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(exact.__globals__, "MAX_ITERATIONS", 1)
     with pytest.warns(TwmdWarning, match="exact transport of 9 x 8 tokens stopped early"):
-        c(*problem([(9, 8)]), MetricSpec(metric=MetricName.MOVERSCORE))
+        c(*problem([(9, 8)]), make_spec("moverscore"))
 
 
 def test_exact_scores_do_not_depend_on_the_number_of_threads() -> None:
@@ -110,7 +111,7 @@ def test_exact_scores_do_not_depend_on_the_number_of_threads() -> None:
     try:
         for number in (1, 2, 8):
             torch.set_num_threads(number)
-            found.append(c(*both, MetricSpec(metric=MetricName.MOVERSCORE))[0])
+            found.append(c(*both, make_spec("moverscore"))[0])
     finally:
         torch.set_num_threads(threads)
     assert torch.equal(found[0], found[1])
@@ -194,7 +195,7 @@ def test_every_distance_and_transform_is_the_linear_programs_and_the_plan_times_
 ) -> None:
     x, y = problem(sizes, seed, weighted=weighted)
     for distance, transform in COMBINATIONS:
-        how, s = MetricSpec(metric=MetricName.MOVERSCORE, distance=distance), similarities(x, y, distance)
+        how, s = make_spec("moverscore", distance=distance), similarities(x, y, distance)
         plan, found = plans(s, x, y, how)[0], transformed(align(s, x, y, how)[0], transform)
         for b, (n, m) in enumerate(sizes):
             (hyp, a), (ref, w) = unpadded(x, b), unpadded(y, b)
@@ -210,7 +211,7 @@ def test_gradients_of_every_distance_are_finite_even_where_vectors_are_identical
 ) -> None:
     x, _ = problem(weighted=True)
     s = similarities(x, x, distance).clamp(max=1.0).requires_grad_()
-    found = ALIGNERS[MetricName.MOVERSCORE](s, x, x, MetricSpec(metric=MetricName.MOVERSCORE, distance=distance))
+    found = ALIGNERS[MetricName.MOVERSCORE](s, x, x, make_spec("moverscore", distance=distance))
     (slope,) = torch.autograd.grad(transformed(found, transform).sum(), s)
     assert bool(torch.isfinite(slope).all())
 

@@ -40,7 +40,8 @@ from twmd_registry.demo.answers import (
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.record.content import parse_record
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.names import EMBEDDED_MODEL, MULTILINGUAL_MODEL, Centering, MetricName
+from twmd_registry.registry.metric_spec import AppliedSpec
+from twmd_registry.registry.names import EMBEDDED_MODEL, MULTILINGUAL_MODEL, CenteringKind, MetricName
 from twmd_registry.registry.presets import presets
 from twmd_registry.registry.signature import Signature, canonical
 from twmd_registry.registry.spec import make_spec
@@ -73,7 +74,9 @@ def test_preset_is_set_for_the_metrics_that_have_it() -> None:
 
 def test_every_choice_is_accepted() -> None:
     assert {spec_of("twmd", iterations=sweep).iterations for sweep in SWEEPS} == {1, 2, 5, 10, "converged"}
-    assert {spec_of("twmd", centering=centering).centering_kind for centering in CENTERINGS} == set(get_args(Centering))
+    assert {spec_of("twmd", centering=centering).centering.kind for centering in CENTERINGS} == set(
+        get_args(CenteringKind)
+    )
     for preset in ("embedded", "multilingual"):
         mean = make_spec("bertscore_centered", preset).centering
         assert spec_of("twmd", preset, centering="background").centering == mean
@@ -378,5 +381,5 @@ def test_command_scores_by_the_signature_again(folder: Path, run: Run) -> None:
 
 
 def test_older_signature_is_explained_with_a_notice(older_version: str) -> None:
-    line = str(Signature(make_spec("twmd"), version=older_version))
+    line = str(Signature(AppliedSpec.of(make_spec("twmd")), version=older_version))
     assert any(f"written by version {older_version}" in notice for notice in explain_signature(line)[2])

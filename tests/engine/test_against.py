@@ -34,7 +34,7 @@ def test_against_source_without_shared_words_scores_as_the_source_given_as_refer
     means: dict[str, Any] = {"centering_side": "separate"} if keys else {}  # predictions and sources have their own
     assert found.scores == pytest.approx(score(predictions, sources, **means, **keys).scores, abs=1e-6)
     assert score(predictions, REFERENCES, sources=sources, against="source", **keys).scores == found.scores
-    assert found.signature.nrefs == "0"
+    assert found.signature.nrefs == 0
     assert found.texts != score(predictions, sources=sources[::-1], against="source", **keys).texts
     assert score(predictions, REFERENCES).texts == score(predictions, REFERENCES, sources=sources).texts
 

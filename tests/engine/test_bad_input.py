@@ -134,7 +134,7 @@ def test_untuned_layer_is_announced_once(bert: str) -> None:
         for _ in range(2):
             scorer.score(["a cat", "it ran"], ["the cat", "it sat"])
     assert len(caught) == 1
-    assert scorer.spec.layer == round(tiny.DEPTH * 5 / 6)
+    assert scorer.spec.layers == (round(tiny.DEPTH * 5 / 6),)
 
 
 @pytest.mark.parametrize(
@@ -265,14 +265,14 @@ WRITTEN_FOR = (
 @pytest.mark.parametrize(
     ("name", "nrefs", "references", "found"),
     [
-        ("twmd", "2", [["a"]], "1"),
+        ("twmd", 2, [["a"]], "1"),
         ("twmd", "var", [["a"]], "1"),
-        ("twmd", "1", [["a", "b"]], "2"),
-        ("ensemble(twmd,sbert)", "2", ["b"], "1"),
+        ("twmd", 1, [["a", "b"]], "2"),
+        ("ensemble(twmd,sbert)", 2, ["b"], "1"),
     ],
 )
 def test_signature_for_another_number_of_references_is_announced_in_every_call(
-    name: str, nrefs: str, references: Any, found: str
+    name: str, nrefs: Any, references: Any, found: str
 ) -> None:
     signature = str(Signature(twmd_registry.load(name).spec, nrefs))
     expected = WRITTEN_FOR.format(name.partition("(")[0], nrefs, found)
@@ -288,9 +288,10 @@ def test_signature_for_another_number_of_references_is_announced_in_every_call(
 @pytest.mark.filterwarnings("error")
 def test_signature_for_the_same_number_of_references_or_for_none_is_silent() -> None:
     spec = twmd_registry.load("twmd").spec
-    for nrefs, references in (("2", [["a", "b"]]), ("var", [["a"], ["b", "c"]]), (None, [["a"]])):
+    cases: list[tuple[Any, Any]] = [(2, [["a", "b"]]), ("var", [["a"], ["b", "c"]]), (None, [["a"]])]
+    for nrefs, references in cases:
         found = twmd_registry.load(Signature(spec, nrefs)).score(["a"] * len(references), references)
-        assert found.signature.nrefs == (nrefs or "1")
+        assert found.signature.nrefs == (nrefs or 1)
 
 
 def test_one_line_scores_as_a_scorer_does_and_keeps_the_model() -> None:

@@ -18,7 +18,8 @@ from tests.align.problems import QUICK, seeds
 from tests.oracles import movers
 from twmd_registry.engine.aggregation import aggregate
 from twmd_registry.engine.token_vectors import center, form_ngrams
-from twmd_registry.registry.names import CENTERINGS, Centering, RoutingKernel, Vectors
+from twmd_registry.registry.names import CENTERINGS, CenteringKind, RoutingKernel, Vectors
+from twmd_registry.registry.values import Aggregation
 from twmd_registry.tensors import EPSILON, TokenVectors
 
 LENGTHS = [3, 1, 5, 2]
@@ -34,7 +35,7 @@ def layers(tokens: int, depth: int, width: int = 6, seed: int = 0, spread: float
 @pytest.mark.parametrize("power", ["3", "99"])
 def test_high_power_of_small_numbers_is_not_lost_in_float32(power: str) -> None:
     z = layers(3, 4, width=384, seed=6)
-    found = aggregate(z.to(torch.float32), f"pmeans:{power}")
+    found = aggregate(z.to(torch.float32), Aggregation.parse(f"pmeans:{power}"))
     np.testing.assert_allclose(found, [movers.power_mean(token, power) for token in z.numpy()], atol=1e-5)
 
 
@@ -49,7 +50,7 @@ def test_high_power_of_small_numbers_is_not_lost_in_float32(power: str) -> None:
 def test_routing_is_algorithm_1_of_every_token(kernel: str, tokens: int, depth: int, seed: int, spread: float) -> None:
     z = layers(tokens, depth, seed=seed, spread=spread)
     wanted = [movers.routing(token, kernel) for token in z.numpy()]
-    np.testing.assert_allclose(aggregate(z, f"routing:{kernel}"), wanted, atol=1e-9)
+    np.testing.assert_allclose(aggregate(z, Aggregation.parse(f"routing:{kernel}")), wanted, atol=1e-9)
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def tokens() -> TokenVectors:
 
 
 def centered_alone(
-    tokens: TokenVectors, centering: Centering, vectors: Vectors, means: torch.Tensor | None = None
+    tokens: TokenVectors, centering: CenteringKind, vectors: Vectors, means: torch.Tensor | None = None
 ) -> TokenVectors:
     return center([tokens], centering, vectors, None if means is None else [means])[0]
 
@@ -77,7 +78,7 @@ def test_token_is_dropped_by_its_share_and_not_by_its_size(size: float) -> None:
 
 
 @pytest.mark.parametrize("centering", CENTERINGS)
-def test_zero_vector_has_no_direction(tokens: TokenVectors, centering: Centering) -> None:
+def test_zero_vector_has_no_direction(tokens: TokenVectors, centering: CenteringKind) -> None:
     vectors = tokens.vectors.clone()
     vectors[3] = 0.0
     fitted = {"batch", "corpus", "background"}

@@ -20,6 +20,7 @@ from twmd_registry.metaeval import tune as module
 from twmd_registry.metaeval.tune import GRID, MAX_SETTINGS, estimate_seconds, mean_correlations, settings, tune
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
+from twmd_registry.registry.values import Centering
 
 R = np.random.default_rng(9)
 
@@ -70,14 +71,14 @@ def test_group_without_a_correlation_is_named_and_left_out(scorers: list[Scorer]
     with pytest.warns(TwmdWarning), pytest.raises(InputError, match=r"no group has a correlation: b \(2 segments\)"):
         mean_correlations(scorers, make_rated({"b": 2}))
     words = RatedSegments(["a"] * 4, list(tiny.WORDS[:4]), [tiny.WORDS[4]] * 4, np.arange(4.0), 0)
-    # Sentence centering leaves nothing of one word, and has no size and no side.
-    spec = scorers[3].requested.replace(special="none", centering_size=None, centering_side=None)
-    own = [Scorer(spec.replace(centering=centering)) for centering in ("none", "sentence")]
+    # Sentence centering leaves nothing of one word.
+    centerings = (Centering("none"), Centering("sentence"))
+    own = [Scorer(scorers[3].requested.replace(special="none", centering=centering)) for centering in centerings]
     with pytest.warns(TwmdWarning, match="1 of 2 settings have no correlation: pearson is undefined: the scores are"):
         plain, centred = mean_correlations(own, words)
     assert plain == pytest.approx(mean_correlations(own[:1], words)[0])
     assert np.isnan(centred)
-    assert [spec.centering for spec, _ in tune([own[1].requested, own[0].requested], [words], RunOptions())] == [
+    assert [spec.centering.kind for spec, _ in tune([own[1].requested, own[0].requested], [words], RunOptions())] == [
         "none", "sentence"
     ]  # fmt: skip
 

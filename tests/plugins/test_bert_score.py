@@ -112,7 +112,7 @@ def test_table_of_figures_is_bert_scores(folder: Path, model: str) -> None:
     assert "|baseline:bert_score%3Aen|" in found.signature
     assert ours.BERTScorer(lang="en").num_layers == 17
     keys = twmd_registry.load("bertscore_centered", "bertscore", model="xlm-roberta-base").requested
-    assert (keys.layer, keys.padding, keys.special) == (9, 64, "partners")
+    assert (keys.values()["layer"], keys.padding, keys.special) == (9, 64, "partners")
 
 
 def test_scorer_counts_in_texts_of_its_own(model: str) -> None:

@@ -196,7 +196,7 @@ class TestOneRun:
 
     def test_signatures_are_written_once(self, run: Any) -> None:
         written = json.loads((Path(run.args.output_dir) / "metric_signatures.json").read_text(encoding="utf-8"))
-        assert twmd_registry.parse_signature(written["eval"]["twmd"]).spec.layer == 2
+        assert twmd_registry.parse_signature(written["eval"]["twmd"]).spec.layers == (2,)
         assert written["eval"]["bleu"].startswith("BLEU|nrefs:2|")
         logged = [entry["metric_signatures"] for entry in run.state.log_history if "metric_signatures" in entry]
         assert logged == [written]
@@ -208,7 +208,7 @@ class TestOneRun:
             name: best[f"eval_{name}"] for name in ("twmd", "bleu")
         }
         signature = next(one.metric_args["signature"] for one in card.data.eval_results if one.metric_type == "twmd")
-        assert twmd_registry.parse_signature(signature).spec.layer == 2
+        assert twmd_registry.parse_signature(signature).spec.layers == (2,)
 
 
 def test_scores_after_training_belong_to_the_best_weights(encoder: Path, tmp_path: Path) -> None:

@@ -5,14 +5,15 @@ from typing import Any
 import pytest
 
 from tests.conftest import Run
-from tests.registry.test_signature import VALUES, whole
+from tests.registry.test_signature import DEPENDENT, VALUES, whole
 from twmd_registry.errors import SignatureError
 from twmd_registry.registry.diff import compare_signatures, labels_of
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import presets
 from twmd_registry.registry.signature import Signature, canonical, parse_signature
-from twmd_registry.registry.spec import MetricSpec, make_spec
+from twmd_registry.registry.spec import make_spec
 
 TWMD = canonical(presets()[MetricName.TWMD, "embedded"])
 STSSCORE = canonical(presets()[MetricName.STSSCORE, "embedded"])
@@ -33,13 +34,15 @@ def test_same_signature_has_no_differences_as_a_line_or_parsed() -> None:
 
 @pytest.mark.parametrize("metric", MetricName)
 def test_every_key_that_differs_is_named_and_forbids_comparing(metric: MetricName) -> None:
-    signature = Signature(whole(metric))
     for key in CATALOGUE[metric].keys:
         if key == "revision":
             continue
-        changes = {key: VALUES[key][1]} | ({"fingerprint": "ffffffffffff"} if key == "model" else {})
+        signature = Signature(whole(metric, key))
+        unused = DEPENDENT.get(key, set()) & signature.spec.values().keys()
+        changes = {key: VALUES[key][1], **dict.fromkeys(unused)}
+        changes |= {"fingerprint": "ffffffffffff"} if key == "model" else {}
         found = compare_signatures(signature, changed(signature, **changes))
-        assert [what.partition(":")[0] for what, _ in found.differences] == [key]
+        assert {what.partition(":")[0] for what, _ in found.differences} == {key, *unused}
         assert not found.comparable
 
 
@@ -54,11 +57,11 @@ def test_every_key_that_differs_is_named_and_forbids_comparing(metric: MetricNam
         (TWMD, changed(TWMD, revision="v1"), "revision: none and v1, with the same content", True),
         (*(changed(TWMD, fingerprint=None, revision=own) for own in ("v2", "v1")), "revision: v2 and v1 of", False),
         (TWMD, changed(TWMD, dtype="bfloat16"), "dtype: float32 and bfloat16: equal only up to the encoder's", False),
-        (TWMD, Signature(TWMD.spec, "2"), "nrefs: only one of them was written after scoring (nrefs:2)", True),
-        (Signature(TWMD.spec, "1"), Signature(TWMD.spec, "2"), "nrefs: 1 and 2: more references make", False),
+        (TWMD, Signature(TWMD.spec, 2), "nrefs: only one of them was written after scoring (nrefs:2)", True),
+        (Signature(TWMD.spec, 1), Signature(TWMD.spec, 2), "nrefs: 1 and 2: more references make", False),
         (TWMD, Signature(TWMD.spec, version="0.0.9"), "nothing that moves these scores of twmd changed", True),
         (STSSCORE, Signature(STSSCORE.spec, version="0.0.9"), "1.0.0: Empty texts score 0.", False),
-        (Signature(TWMD.spec, bs="1000"), TWMD, "bs: 1000 and none (resampling: it moves intervals and", True),
+        (Signature(TWMD.spec, bs=1000), TWMD, "bs: 1000 and none (resampling: it moves intervals and", True),
     ],
 )
 @pytest.mark.usefixtures("older_version")

@@ -8,21 +8,26 @@ import twmd_registry
 from twmd_registry.errors import SignatureError, SpecError
 from twmd_registry.registry.diff import compare_signatures
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.members import MAX_MEMBERS, read_members, split_name, write_members
+from twmd_registry.registry.metric_spec import (
+    MAX_MEMBERS,
+    AppliedSpec,
+    WeightedSpec,
+    read_members,
+    split_name,
+)
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.signature import Signature, parse_signature
-from twmd_registry.registry.spec import MetricSpec, is_pinned, make_spec, member_specs, spec_with_keys
+from twmd_registry.registry.spec import make_spec, spec_with_keys
 
-WHOLE = str(Signature(make_spec("ensemble")))
+WHOLE = str(Signature(AppliedSpec.of(make_spec("ensemble"))))
 
 
 def test_members_have_weights_keys_and_content_or_a_revision() -> None:
     first, second = read_members("2.5*twmd;temperature=0.1;layer=1%2C3, sbert;model=a/b@0123456789ab")
     assert first == (2.5, MetricName.TWMD, None, {"temperature": "0.1", "layer": "1,3"})
     assert second == (1.0, MetricName.SBERT, "0123456789ab", {"model": "a/b"})
-    ((_, content), (_, revision)) = member_specs(
-        make_spec("ensemble", members="sbert;model=a/b@0123456789ab;layer=1,sbert;model=a/b@main;layer=1")
-    )
+    spec = make_spec("ensemble", members="sbert;model=a/b@0123456789ab;layer=1,sbert;model=a/b@main;layer=1")
+    content, revision = spec.members_or_self
     assert (content.model, content.fingerprint, content.revision) == ("a/b", "0123456789ab", None)
     assert (revision.model, revision.fingerprint, revision.revision) == ("a/b", None, "main")
 
@@ -52,7 +57,9 @@ def test_members_are_text_in_parentheses_a_field_or_a_list_once() -> None:
     ],
 )
 def test_ensembles_are_compared_member_by_member(one: str, other: str, words: str) -> None:
-    found = compare_signatures(*(Signature(make_spec("ensemble", members=members)) for members in (one, other)))
+    found = compare_signatures(
+        *(Signature(AppliedSpec.of(make_spec("ensemble", members=members))) for members in (one, other))
+    )
     ((what, _),) = found.differences
     assert what.startswith(words)
     assert not found.comparable
@@ -85,14 +92,14 @@ def test_members_that_cannot_be_are_refused_by_number(members: str, words: str) 
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        ("scale=5.0;", "", "member 1 of the ensemble, stsscore, lacks scale"),
+        ("scale=5.0;", "", "member 1 of the ensemble, stsscore: this specification of stsscore leaves out scale"),
         ("@21de63af9d45", "@xyz", "@xyz is not the content of a model"),
         ("baseline=00009f652bda", "baseline=%2Fetc%2Fpasswd", "/etc/passwd names a file"),
-        ("layer=4", "layer=last%3A2;aggregation=mean", "layer:last:2 is a request"),
+        ("layer=4", "layer=last%3A2;aggregation=mean", "layer=last:2 is a request"),
         ("layer=4", "layer=x", "layer='x' is not possible"),
         ("ensemble(", "twmd(", "an ensemble, and nothing else, has its members in parentheses"),
         ("stsscore;", "tsscore;", "member 1 of the ensemble"),
-        ("model=sentence-transformers/all-MiniLM-L6-v2@21de63af9d45", "model=?", "model of member 1 is a blank"),
+        ("model=sentence-transformers/all-MiniLM-L6-v2@21de63af9d45", "model=?", "a value of a member is a blank"),
         ("|version", "|members:sbert|version", "members are given after the metric already"),
         (WHOLE, "ensemble|version:1.0.0", "column 9: an ensemble, and nothing else, has its members in parentheses"),
     ],
@@ -106,10 +113,11 @@ def test_broken_ensemble_is_refused_at_its_column(before: str, after: str, words
 
 def test_members_take_the_preset_of_all_but_not_instead_of_their_own() -> None:
     spec = make_spec("ensemble", "multilingual", members="twmd,2*trwmd;layer=3,sbert;preset=embedded")
-    expected = [(1.0, make_spec("twmd", "multilingual")), (2.0, make_spec("trwmd", "multilingual", layer=3))]
-    assert list(member_specs(spec)) == [*expected, (1.0, make_spec("sbert", "embedded"))]
+    expected = [(1, make_spec("twmd", "multilingual")), (2, make_spec("trwmd", "multilingual", layer=3))]
+    expected.append((1, make_spec("sbert", "embedded")))
+    assert spec.members == tuple(WeightedSpec(weight, member) for weight, member in expected)
     named = make_spec("ensemble", "mpnet", members="twmd,trwmd")  # there is no such preset of ensembles
-    assert [member.model for _, member in member_specs(named)] == ["sentence-transformers/all-mpnet-base-v2"] * 2
+    assert [member.model for member in named.members_or_self] == ["sentence-transformers/all-mpnet-base-v2"] * 2
     with pytest.raises(SpecError, match="sbert"):
         make_spec("ensemble", "mpnet", members="twmd,sbert")
     assert spec_with_keys("ensemble;preset=multilingual") == make_spec("ensemble", "multilingual")
@@ -119,21 +127,21 @@ def test_members_take_the_preset_of_all_but_not_instead_of_their_own() -> None:
 
 def test_ensembles_whose_models_are_not_pinned_cannot_be_compared_for_certain() -> None:
     one = make_spec("ensemble", members="sbert;model=a/b;layer=3")
-    assert not is_pinned(one)
-    assert not compare_signatures(Signature(one), Signature(one)).certain
-    assert is_pinned(make_spec("ensemble"))
+    assert not one.is_pinned
+    assert not compare_signatures(*[Signature(AppliedSpec.of(one))] * 2).certain
+    assert make_spec("ensemble").is_pinned
     assert compare_signatures(parse_signature(WHOLE), parse_signature(WHOLE)).certain
 
 
 def test_longest_signature_that_is_written_can_be_read() -> None:
     model, layers = "./" + "模" * 85, ",".join(map(str, range(1, 1000, 2)))  # 85 characters of three bytes each
     member = make_spec("twmd", model=model, adapter=f"{model}@0123456789ab", layer=layers, aggregation="mean")
-    members = [(1.0 + number, member) for number in range(MAX_MEMBERS)]
-    spec = MetricSpec(metric=MetricName.ENSEMBLE, members=write_members(members))
+    members = [WeightedSpec(1.0 + number, member) for number in range(MAX_MEMBERS)]
+    spec = AppliedSpec(metric=MetricName.ENSEMBLE, members=members)
     signature = Signature(spec)
     assert parse_signature(str(signature)) == signature
     with pytest.raises(SpecError, match=f"at most {MAX_MEMBERS} members"):
-        member_specs(spec.replace(members=write_members([*members, (99.0, member)])))
+        spec.replace(members=[*members, WeightedSpec(99.0, member)])
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,13 @@ from twmd_registry import Scorer
 from twmd_registry.cli import main
 from twmd_registry.errors import SignatureError, SpecError, TwmdWarning
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.members import write_members
+from twmd_registry.registry.metric_spec import AppliedSpec, MetricSpec, WeightedSpec, write_members
 from twmd_registry.registry.metrics import CATALOGUE, SENTENCE_KEYS, TAIL_KEYS
 from twmd_registry.registry.names import CENTERINGS, OUTPUTS, Dtype, MetricName, Multiref, Objective, Special, Vectors
 from twmd_registry.registry.options import PartKeys
 from twmd_registry.registry.presets import presets
 from twmd_registry.registry.signature import CHANGES, VERSIONS, Signature, canonical, changes_between, parse_signature
-from twmd_registry.registry.spec import MetricSpec, make_spec
+from twmd_registry.registry.spec import make_spec
 from twmd_registry.version import __version__
 
 R = random.Random(1)
@@ -27,7 +27,10 @@ HASH = "0123456789ab"
 LENGTHS = [*range(1, 13)] * 3
 VALUES: dict[str, list[Any]] = {
     "output": [*OUTPUTS],
-    "members": [make_spec("ensemble").members, f"sbert;model=a/b@{HASH};prompt=query"],
+    "members": [
+        write_members(make_spec("ensemble", members=members).members)
+        for members in ("moverscore,twmd", "moverscore,trwmd")
+    ],
     "model": [
         "a/b",
         "c",
@@ -35,7 +38,7 @@ VALUES: dict[str, list[Any]] = {
     ],
     "revision": ["main", "v2", None, "v1|2:3%", "refs/pr/1"],
     "adapter": ["name@ba9876543210", f"a@{HASH}", None, f"./dir|x@{HASH}"],
-    "layer": ["2-6", 3, "1,3,7", "0,1,5", *range(49)],
+    "layer": ["2-6", "1,3,7", 3, "0,1,5", *range(49)],
     "aggregation": ["mean", "concat", "pmeans:-inf,1,inf", "pmeans:3", "routing:gaussian", "routing:epanechnikov"],
     "special": [special for special in get_args(Special) if special != "partners"],
     "unknown": ["apart", None],
@@ -73,62 +76,74 @@ VALUES: dict[str, list[Any]] = {
 """Values of every key; None is the one that does nothing."""
 
 
-def whole(metric: MetricName) -> MetricSpec:
-    """Return a specification in which every key of the metric has its first value."""
-    keys: dict[str, Any] = {name: VALUES[name][0] for name in CATALOGUE[metric].keys}
-    return MetricSpec(metric=metric, fingerprint=HASH if "model" in keys else None, **keys)
+EXCLUDED: dict[str, set[str]] = {
+    "align": {"baseline", "against", "source_weight", "idf"},
+    "first": {"symmetric"},
+    "padding": {"ngram", "special"},
+    "prompt": set(CATALOGUE[MetricName.SBERT].keys) - {*SENTENCE_KEYS, *TAIL_KEYS},
+}
+"""Keys of which each is left out unless it is looked at, and then those that have no meaning beside it."""
+DEPENDENT = {
+    "centering": {"centering_size", "centering_side"},
+    "against": {"source_weight"},
+    "stopwords": {"stopword_unit"},
+}
+"""Keys that another value of one leaves without a meaning."""
+
+
+def whole(metric: MetricName, key: str = "") -> AppliedSpec:
+    """Return a specification in which every key of the metric has its first value, but those that exclude `key`."""
+    without = EXCLUDED.get(key, set()) | (EXCLUDED.keys() - {key})
+    keys: dict[str, Any] = {name: VALUES[name][0] for name in CATALOGUE[metric].keys if name not in without}
+    keys |= {"special": "partners"} if key == "padding" else {}
+    return AppliedSpec(metric=metric, fingerprint=HASH if "model" in keys else None, **keys)
 
 
 SINGLE = [metric for metric in MetricName if metric is not MetricName.ENSEMBLE]
 
 
-def sentences_or_tokens(spec: MetricSpec, r: random.Random) -> MetricSpec:
-    """Take the keys of sentence vectors, or of token vectors, out of a specification of sbert."""
-    if r.random() > 0.3:
-        return spec.replace(prompt=None)
-    of_tokens = set(CATALOGUE[spec.metric].keys) - {*SENTENCE_KEYS, *TAIL_KEYS}
-    return spec.replace(**dict.fromkeys(of_tokens), truncation="cut")
-
-
-def random_spec(r: random.Random, *, single: bool = False) -> MetricSpec:
+def random_spec(r: random.Random, *, single: bool = False) -> AppliedSpec:  # noqa: PLR0912 (a rule per branch)
     """Any specification that the rules allow, most of them nobody would ask for."""
     metric = r.choice(SINGLE if single else list(MetricName))
     if metric is MetricName.ENSEMBLE:
-        members = [
-            (r.choice([1.0, 2.0, r.uniform(1e-6, 1e6)]), random_spec(r, single=True)) for _ in range(r.randint(1, 3))
-        ]
-        return MetricSpec(metric=metric, members=write_members(members))
-    spec = MetricSpec(metric=metric, fingerprint=r.choice([None, f"{r.getrandbits(48):012x}"]))
-    keys = set(CATALOGUE[metric].keys) - {"centering_size", "centering_side", "source_weight"}
-    spec = spec.replace(**{name: r.choice(VALUES[name]) for name in sorted(keys)})
-    if isinstance(spec.layer, int):
-        spec = spec.replace(aggregation=None)
-    if metric is MetricName.SBERT:
-        spec = sentences_or_tokens(spec, r)
-    if not spec.stopwords:
-        spec = spec.replace(stopword_unit=None)
-    if spec.padding:
-        spec = spec.replace(special="partners", ngram=None)
-    if spec.symmetric:
-        spec = spec.replace(first=None)
-    if spec.baseline or spec.against or spec.idf in {"corpus", "references"}:
-        spec = spec.replace(align=None)
-    if metric is MetricName.STSSCORE and spec.stride:
-        spec = spec.replace(truncation="cut")
-    if spec.against == "both":
-        spec = spec.replace(source_weight=r.choice(VALUES["source_weight"]))
-    if spec.against and spec.centering_kind == "background" and r.random() < 0.5:
-        spec = spec.replace(centering=f"background:{HASH}+{HASH[::-1]}")
-    if spec.centering_kind in {"batch", "corpus"}:
-        spec = spec.replace(centering_side=r.choice(VALUES["centering_side"]))
-    if spec.centering_kind == "batch":
-        spec = spec.replace(centering_size=r.randint(1, 10**6))
-    return spec
+        weights = [r.choice([1.0, 2.0, r.uniform(1e-6, 1e6)]) for _ in range(r.randint(1, 3))]
+        return AppliedSpec(metric=metric, members=[WeightedSpec(own, random_spec(r, single=True)) for own in weights])
+    keys = {name: r.choice(VALUES[name]) for name in CATALOGUE[metric].keys}
+    if "," not in (layers := str(keys.get("layer"))) and "-" not in layers:
+        keys.pop("aggregation", None)
+    if metric is MetricName.SBERT and r.random() > 0.3:
+        keys.pop("prompt")
+    elif metric is MetricName.SBERT:
+        keys = {name: value for name, value in keys.items() if name in {*SENTENCE_KEYS, *TAIL_KEYS}}
+        keys["truncation"] = "cut"
+    if keys.get("padding"):
+        keys |= {"special": "partners", "ngram": None}
+    if not keys.get("stopwords"):
+        keys.pop("stopword_unit", None)
+    if keys.get("symmetric"):
+        keys["first"] = None
+    if keys.get("baseline") or keys.get("against") or keys.get("idf") in {"corpus", "references"}:
+        keys["align"] = None
+    if metric is MetricName.STSSCORE and "window" in keys["truncation"]:
+        keys["truncation"] = "cut"
+    if keys.get("against") != "both":
+        keys["source_weight"] = None
+    if keys.get("against") and str(keys.get("centering")).startswith("background") and r.random() < 0.5:
+        keys["centering"] = f"background:{HASH}+{HASH[::-1]}"
+    if keys.get("centering") not in {"batch", "corpus"}:
+        keys["centering_side"] = None
+    if keys.get("centering") != "batch":
+        keys["centering_size"] = None
+    return AppliedSpec(
+        metric=metric,
+        fingerprint=r.choice([None, f"{r.getrandbits(48):012x}"]),
+        **{name: value for name, value in keys.items() if value is not None},
+    )
 
 
 def random_signature(r: random.Random) -> Signature:
-    extra: dict[str, Any] = {name: r.choice([None, "1", "1000"]) for name in ("bs", "ar", "seed")}
-    return Signature(random_spec(r), r.choice([None, "0", "1", "12", "var"]), **extra)
+    extra: dict[str, Any] = {name: r.choice([None, 1, 1000]) for name in ("bs", "ar", "seed")}
+    return Signature(random_spec(r), r.choice([None, 0, 1, 12, "var"]), **extra)
 
 
 def test_random_signatures_give_their_specifications_back_and_no_two_are_equal() -> None:
@@ -145,17 +160,18 @@ def test_random_signatures_give_their_specifications_back_and_no_two_are_equal()
 
 @pytest.mark.parametrize("metric", MetricName)
 def test_every_key_is_in_the_signature_and_changes_it(metric: MetricName) -> None:
-    spec = whole(metric)
-    assert set(spec.values()) == set(CATALOGUE[metric].keys)
-    for key in (*CATALOGUE[metric].keys, *(["fingerprint"] if spec.model else [])):
-        other = spec.replace(**{key: VALUES[key][1] if key in VALUES else "ffffffffffff"})
+    for key in (*CATALOGUE[metric].keys, *(["fingerprint"] if metric is not MetricName.ENSEMBLE else [])):
+        spec = whole(metric, key)
+        assert key in {*spec.values(), "fingerprint"}
+        changes: dict[str, Any] = {key: VALUES[key][1] if key in VALUES else "ffffffffffff"}
+        other = spec.replace(**changes | dict.fromkeys(DEPENDENT.get(key, set()) & spec.values().keys()))
         assert other != spec
         assert str(Signature(other)) != str(Signature(spec)), key
 
 
 def test_every_field_is_a_key_with_a_unique_short_name_in_signature_order() -> None:
     fields = {field.name for field in dataclasses.fields(MetricSpec)}
-    assert fields == set(KEYS) | {"metric", "fingerprint"}
+    assert fields | {"centering_size", "centering_side"} == set(KEYS) | {"metric", "fingerprint"}
     assert set(VALUES) == set(KEYS)
     may_be_none = {name for name, values in VALUES.items() if None in values} - {"revision", "adapter"}
     assert may_be_none == {name for name, key in KEYS.items() if key.neutral is not None} - {"aggregation"}

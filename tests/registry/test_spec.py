@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +14,43 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import twmd_registry
-from twmd_registry.errors import SignatureError, SpecError
+from twmd_registry.errors import SpecError
 from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.metric_spec import AppliedSpec, MetricSpec
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import CENTERINGS, EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.options import OPTION_NAMES, PART_NAMES, MetricKeys, PartKeys, RunOptions, split_options
 from twmd_registry.registry.presets import default_preset, presets_of
-from twmd_registry.registry.signature import Signature, canonical, parse_signature
-from twmd_registry.registry.spec import MetricSpec, check_whole, make_spec
+from twmd_registry.registry.signature import Signature, parse_signature
+from twmd_registry.registry.spec import make_spec
+from twmd_registry.registry.values import Aggregation, Centering, Idf, Layers, Truncation
 
-LAYERS = "a whole number from 0; several as 2-6 or 1,3,6 or last:5"
+LAYERS = "a whole number from 0, or from the end, -1 for the last; several as 2-6 or 1,3,6 or last:5"
 SEVERAL = "selects several layers: set aggregation to one of: mean, concat, pmeans, routing"
 ROOTS = "other powers of negative numbers are not defined"
-NOT_LAYERS = ["6-2", "2-", "-2", "1,,3", ",1", "1,", "last", "last:0", "last:-1", "last:x", "last:2,3", "2:6", ""]
+NOT_LAYERS = [
+    "6-2",
+    "2-",
+    "--2",
+    "-0",
+    "1,,3",
+    ",1",
+    "1,",
+    "last",
+    "last:0",
+    "last:-1",
+    "last:x",
+    "last:2,3",
+    "2:6",
+    "",
+]
 NOT_POWERS = ["0.5", "2.0", "0", "-1", "-3", "nan", "1/3", "x", "1,,2", "100", "1e2"]
 NOT_SCALES = [0, -1, 1e-45, 9e-7, 2e6, 1e300, math.nan, math.inf, "nan", "warm", "", True]
 REFUSED: list[tuple[str, list[Any], str]] = [
     ("output", ["F1"], "precision, recall, f1"),
     ("special", ["both"], "one of cls (the first only), none, all, or partners"),
     ("centering", ["mean", "batch:3", "background:"], "dimension, sentence, batch, corpus, background, or background:"),
-    ("layer", [*NOT_LAYERS, -1, 2.5, "1.5", True, [1, 3], "1 0", "2 4", "1 -2 4"], LAYERS),
+    ("layer", [*NOT_LAYERS, 2.5, "1.5", True, [], [1, "3"], "1 0", "2 4", "1 -2 4"], LAYERS),
     ("aggregation", ["mean:3", "routing:box", "concat:", "sum", ""], "single (one layer), mean, concat"),
     ("aggregation", [f"pmeans:{power}" for power in NOT_POWERS], ROOTS),
     ("ngram", [0, -1, 1.5, "0", "phrase", True], ", or 'sentence'"),
@@ -92,6 +112,10 @@ def test_impossible_value_is_refused_with_the_menu(metric: str, key: str, value:
         ("layer", "1-3,5", "1,2,3,5"),
         ("layer", " 1, 3 ,6 ", "1,3,6"),
         ("layer", "last:5", "last:5"),
+        ("layer", range(-5, 0), "last:5"),
+        ("layer", range(2, 5), "2-4"),
+        ("layer", [3, 1], "1,3"),
+        ("layer", (0, -1), "0,-1"),
         ("aggregation", "pmeans", "pmeans:-inf,1,inf"),
         ("aggregation", "pmeans:1, 3,+INF", "pmeans:1,3,inf"),
         ("aggregation", "routing", "routing:gaussian"),
@@ -99,14 +123,14 @@ def test_impossible_value_is_refused_with_the_menu(metric: str, key: str, value:
     ],
 )
 def test_value_has_one_canonical_form(key: str, written: Any, wanted: str) -> None:
-    assert getattr(spec(**{"layer": "2-6", "aggregation": "mean"} | {key: written}), key) == wanted
+    assert str(getattr(spec(**{"layer": "2-6", "aggregation": "mean"} | {key: written}), key)) == wanted
 
 
 def test_text_and_python_values_mean_the_same_and_none_nothing() -> None:
     assert make_spec("moverscore", layer=None) == make_spec("moverscore")
     by_text = make_spec("twmd", layer="3", temperature="0.5", normalize="no", iterations="7")
     assert by_text == make_spec("twmd", layer=3, temperature=0.5, normalize=False, iterations=7)
-    assert [make_spec("twmd", layer=written).layer for written in ("4-4", "3,3", 5, "5")] == [4, 3, 5, 5]
+    assert [make_spec("twmd", layer=written).values()["layer"] for written in ("4-4", "3,3", 5, "5")] == [4, 3, 5, 5]
 
 
 @pytest.mark.parametrize(
@@ -160,10 +184,10 @@ def test_unknown_names_and_keys_of_another_metric_are_refused() -> None:
 
 def test_centering_keys_follow_the_centering() -> None:
     batch = make_spec("twmd", centering="batch")
-    assert (batch.centering_size, batch.centering_side) == (32, "separate")
+    assert (batch.centering.size, batch.centering.side) == (32, "separate")
     corpus = make_spec("twmd", centering="corpus")
-    assert (corpus.centering_size, corpus.centering_side) == (None, "joint")
-    assert make_spec("twmd", "roberta-base", centering="none").centering_size is None
+    assert (corpus.centering.size, corpus.centering.side) == (None, "joint")
+    assert make_spec("twmd", "roberta-base", centering="none").centering.size is None
 
 
 @pytest.mark.parametrize("key", NEUTRAL)
@@ -174,10 +198,10 @@ def test_value_that_does_nothing_is_left_out(key: str) -> None:
 
 def test_last_layers_are_settled_by_the_model() -> None:
     with twmd_registry.load("moverscore", layer="last:5", aggregation="mean") as one:
-        assert one.spec.layer == "2-6"
+        assert one.spec.layer == Layers.parse("2-6")
         assert "layer:2-6" in one.signature
     with twmd_registry.load("moverscore", layer="last:1") as one:
-        assert one.spec.layer == 6
+        assert one.spec.layer == Layers((6,))
     for layer, why in (("last:7", "this model has 6 layers"), ("2-9", ".*all-MiniLM-L6-v2 has hidden states 0 to 6")):
         with pytest.raises(SpecError, match=f"layer={layer.replace('2-', '')} is out of range: {why}"):
             twmd_registry.load("moverscore", layer=layer, aggregation="mean").score(["a"], ["a"])
@@ -188,7 +212,7 @@ def test_model_decides_the_preset_and_may_have_a_revision() -> None:
     assert make_spec("twmd") == make_spec("twmd", "embedded") == make_spec("twmd", model="embedded")
     assert make_spec("twmd", model="roberta-large") == make_spec("twmd", "roberta-large")
     unknown = make_spec("twmd", model="a/model-nobody-tuned")
-    assert (unknown.layer, unknown.centering) == (None, "batch")
+    assert (unknown.layer, unknown.centering.kind) == (None, "batch")
     assert default_preset(MetricName.TWMD, "a/model-nobody-tuned").name == "paper"
     with pytest.raises(SpecError, match="names no model"):
         make_spec("twmd", "paper")
@@ -236,31 +260,75 @@ def test_no_constructor_and_no_replacement_holds_an_impossible_value(changes: di
         MetricSpec(**{"metric": MetricName.TWMD, **changes})
 
 
-@settings(max_examples=100)
-@hypothesis.given(
-    st.sampled_from([*KEYS]), st.one_of(st.text(max_size=12), st.integers(), st.floats(), st.booleans(), st.none())
+ANYTHING = st.one_of(
+    st.text(max_size=12),
+    st.integers(),
+    st.floats(),
+    st.booleans(),
+    st.none(),
+    st.lists(st.integers(-9, 30), max_size=4),
+    st.sampled_from(["batch", "corpus", "background:0123456789ab", "2-6", "mean", "cut:9", "window:9/3", "both", "no"]),
 )
-def test_replacement_is_refused_or_its_signature_is_read_back(name: str, value: Any) -> None:
-    for metric in ("twmd", "moverscore", "stsscore"):
-        applied = parse_signature(str(canonical(default_preset(MetricName(metric), None)))).spec
+SMALL_VALUES: list[Any] = [Layers, Aggregation, Centering, Idf, Truncation]
+APPLIED = [AppliedSpec.of(make_spec(metric)) for metric in MetricName]
+
+
+def check_round_trip(spec: MetricSpec) -> None:
+    """Check that the signature of a specification gives it back; a request that is open or names a file has none."""
+    try:
+        applied = AppliedSpec.of(spec)
+    except SpecError:
+        named = [*spec.centering.means, spec.idf and spec.idf.table, spec.stopwords, spec.baseline]
+        assert any(named) or "layer" in CATALOGUE[spec.metric].keys
+        return
+    for short in (False, True):
+        assert parse_signature(Signature(applied).format(short=short)).spec == applied
+
+
+@settings(max_examples=300, deadline=None)
+@hypothesis.given(
+    st.sampled_from(APPLIED), st.dictionaries(st.sampled_from([*KEYS, "metric", "fingerprint"]), ANYTHING, max_size=3)
+)
+def test_constructor_and_replacement_refuse_or_give_what_its_signature_says(
+    spec: AppliedSpec, changes: dict[str, Any]
+) -> None:
+    whole: dict[str, Any] = {"metric": spec.metric, "fingerprint": spec.fingerprint, **spec.values()}
+    request = MetricSpec(**whole)
+    makers: list[Callable[[], MetricSpec]] = [
+        lambda: spec.replace(**changes),
+        lambda: request.replace(**changes),
+        lambda: dataclasses.replace(request, **changes),
+        lambda: MetricSpec(**whole | changes),
+        lambda: AppliedSpec(**whole | changes),
+        lambda: MetricSpec(**{"metric": spec.metric, **changes}),
+    ]
+    for make in makers:
         try:
-            spec = applied.replace(**{name: value})
-            check_whole(spec)
+            made = make()
         except SpecError:
             continue
-        try:
-            assert parse_signature(str(Signature(spec))).spec == spec
-        except SignatureError:  # a request, which a scorer turns into what it applies
-            assert (
-                name in {"centering", "idf", "stopwords", "baseline"}
-                or spec.layer is None
-                or str(spec.layer).startswith("last")
-            )
+        check_round_trip(made)
+
+
+@settings(max_examples=200, deadline=None)
+@hypothesis.given(
+    st.sampled_from([Layers, Aggregation, Centering, Idf, Truncation]), st.lists(ANYTHING, min_size=1, max_size=4)
+)
+def test_small_value_is_refused_or_reads_itself_back(kind: Any, parts: list[Any]) -> None:
+    try:
+        value = kind(*parts)
+    except SpecError:
+        return
+    except TypeError:
+        assert len(parts) > len(dataclasses.fields(kind))
+        return
+    if kind is not Centering:
+        assert kind.parse(str(value)) == value
 
 
 def test_values_stand_in_their_canonical_form_and_neutral_ones_are_left_out() -> None:
     spec = make_spec("moverscore").replace(temperature=None, layer="2-2", ngram=1, truncation="cut:9")
-    assert (spec.layer, spec.ngram, spec.truncation) == (2, None, "cut:9")
+    assert (spec.layer, spec.ngram, spec.truncation) == (Layers((2,)), None, Truncation(9))
     assert spec == spec.replace(layer=2)
 
 

@@ -15,6 +15,7 @@ from twmd_registry.judgments.rated import select
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.overlap import TRAINING_DATA, read_hashes
 from twmd_registry.models.files import packaged_adapters
+from twmd_registry.registry.metric_spec import AppliedSpec
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import make_spec
 
@@ -47,7 +48,7 @@ def printed(name: str) -> str:
 def test_packaged_adapter_is_small_and_has_card_and_signature_of_its_preset(name: str) -> None:
     folder = packaged_adapters() / name
     assert sum(path.stat().st_size for path in folder.iterdir()) <= MAX_BYTES
-    signature = Signature(make_spec(*ADAPTERS[name]))
+    signature = Signature(AppliedSpec.of(make_spec(*ADAPTERS[name])))
     assert (folder / "signature.txt").read_text(encoding="utf-8") == f"{signature}\n"
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert str(signature) in card

@@ -13,6 +13,7 @@ from twmd_registry.comparison.cells import MetricColumn, Resampling, SystemCompa
 from twmd_registry.engine.alignment import Alignment
 from twmd_registry.engine.result import Counts
 from twmd_registry.record.content import Record, RecordedSystem
+from twmd_registry.registry.metric_spec import AppliedSpec
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.report.html_report import report_page
@@ -94,7 +95,7 @@ def aligned(hypothesis: tuple[str, ...], reference: tuple[str, ...], metric: str
     plans["recall"] = shares[1] * weights / weights.sum(0)
     if metric == "wordset_cka":
         plans = {"score": (s - 0.4) / s.size}
-    signature = Signature(make_spec(metric, None, **keys), nrefs="1")
+    signature = Signature(AppliedSpec.of(make_spec(metric, None, **keys)), nrefs=1)
     return Alignment(signature, 0.812345, hypothesis, reference, *shares, s, plans)
 
 

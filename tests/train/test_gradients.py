@@ -13,7 +13,8 @@ from twmd_registry.align import ALIGNERS
 from twmd_registry.align.sinkhorn import sinkhorn
 from twmd_registry.engine.pipeline import align_and_reduce
 from twmd_registry.engine.token_vectors import TokenItems, make_units, make_view
-from twmd_registry.registry.names import Centering, MetricName
+from twmd_registry.registry.metric_spec import AppliedSpec
+from twmd_registry.registry.names import CenteringKind, MetricName
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.tensors import EncodedTexts, TokenVectors
 
@@ -43,7 +44,7 @@ def scores(metric: MetricName, vectors: torch.Tensor, items: TokenItems = ITEMS,
         given.pop("iterations", None)
     if metric is MetricName.MOVERSCORE:
         given |= {"distance": "similarity", "transform": "linear", "idf": "none", "ngram": 1}
-    spec = make_spec(metric, model="any/model", layer=1, **given)
+    spec = AppliedSpec.of(make_spec(metric, model="any/model", layer=1, **given))
     view = make_view(spec)
     tokens = TokenVectors(vectors, torch.tensor(LENGTHS))
     none = torch.zeros(len(vectors), dtype=torch.int64)
@@ -55,7 +56,7 @@ def scores(metric: MetricName, vectors: torch.Tensor, items: TokenItems = ITEMS,
 
 @pytest.mark.parametrize(("centering", "temperature"), [("batch", 0.02), ("none", 0.1), ("dimension", 1.0)])
 @pytest.mark.parametrize("metric", ALIGNERS)
-def test_gradients_equal_finite_differences(metric: MetricName, temperature: float, centering: Centering) -> None:
+def test_gradients_equal_finite_differences(metric: MetricName, temperature: float, centering: CenteringKind) -> None:
     assert torch.autograd.gradcheck(
         lambda x: scores(metric, x, temperature=temperature, iterations=1, centering=centering),
         (drawn(),),

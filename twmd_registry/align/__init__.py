@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import Distance, MetricName
-from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import PaddedTokens
 
 Aligner = Callable[[Tensor, PaddedTokens, PaddedTokens, MetricSpec], Tensor]

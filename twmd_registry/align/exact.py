@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from twmd_registry.messages import warn
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.names import Distance
-from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import PaddedTokens
 
 MAX_ITERATIONS = 1_000_000

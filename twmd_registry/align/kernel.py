@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.tensors import PaddedTokens
 
 

@@ -7,7 +7,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.tensors import PaddedTokens, masked_log_softmax, masked_logsumexp
 
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from twmd_registry.messages import warn
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.names import CONVERGED
-from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import MASKED, PaddedTokens, masked_log_softmax, masked_logsumexp
 
 TOLERANCE = 1e-5

@@ -13,11 +13,12 @@ from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import say
 from twmd_registry.plugins import evaluate_hook as hook
 from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.metrics import CATALOGUE, entry
 from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_READS, MetricName
 from twmd_registry.registry.presets import Preset, presets, presets_of
-from twmd_registry.registry.signature import canonical
-from twmd_registry.registry.spec import MetricSpec, apply_preset, member_specs
+from twmd_registry.registry.signature import describe_preset
+from twmd_registry.registry.spec import apply_preset
 
 SIGNATURES = ("metric", "preset", "signature")
 PRESETS = ("preset", "model", "offline")
@@ -31,7 +32,7 @@ EXPLAINED = ("key", "short", "value", "what", "accepts")
 )
 @declare.metric("The metric to explain, or a signature (default: list all).")
 @declare.settings
-@declare.flag("--signatures", "Print the canonical signature of every preset, and nothing else.")
+@declare.flag("--signatures", "Print the describe_preset signature of every preset, and nothing else.")
 @declare.output_format(*declare.RESULT_FORMATS)
 def explain_command(arguments: Arguments) -> int:
     """List metrics, presets and what works offline; or explain a metric: its formula, range, keys with their values
@@ -78,7 +79,7 @@ def _explain(spec: MetricSpec, form: str) -> None:
 
 
 def _print_signatures(form: str) -> None:
-    signatures = [[str(metric), name, str(canonical(preset))] for (metric, name), preset in presets().items()]
+    signatures = [[str(metric), name, describe_preset(preset)] for (metric, name), preset in presets().items()]
     # Tab-separated lines are what scripts read from it.
     lines = "\n".join("\t".join(row) for row in signatures)
     print(lines if form == "text" else format_table(SIGNATURES, signatures, form))
@@ -105,7 +106,7 @@ def _availability(preset: Preset) -> str:
     """Return whether a preset's model is on this machine, without the network."""
     model = preset.model
     if preset.metric is MetricName.ENSEMBLE:
-        models = {spec.model for _, spec in member_specs(apply_preset(preset, {}))}
+        models = {spec.model for spec in apply_preset(preset, {}).members_or_self}
         if models != {EMBEDDED_MODEL}:
             return "depends on its members"
         model = EMBEDDED_MODEL

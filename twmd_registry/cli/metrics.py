@@ -8,18 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from twmd_registry.cli.arguments import Arguments
 from twmd_registry.errors import SpecError
 from twmd_registry.messages import menu, warn
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.members import merge_members, split_name, write_members
+from twmd_registry.registry.metric_spec import MetricSpec, WeightedSpec, split_name
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 from twmd_registry.registry.options import OPTION_NAMES, PART_NAMES, LocalFiles, RunOptions, resolve_local_files
 from twmd_registry.registry.signature import parse_signature
-from twmd_registry.registry.spec import MetricSpec, make_spec, spec_with_keys
+from twmd_registry.registry.spec import make_spec, spec_with_keys
 
 if TYPE_CHECKING:
     from twmd_registry.engine.scorer import Scorer
@@ -31,7 +31,7 @@ class RequestedMetric(NamedTuple):
     name: str
     spec: MetricSpec | None = None
     parts: LocalFiles | None = None
-    nrefs: str | None = None
+    nrefs: int | Literal["var"] | None = None
 
 
 def options_of(arguments: Arguments) -> RunOptions:
@@ -139,13 +139,13 @@ def _request(name: str, given: dict[str, str], preset: str | None, parts: LocalF
     if _has_keys(name):
         return RequestedMetric(name, spec_with_keys(name))
     allowed = entry(split_name(name)[0]).keys
-    metric, keys = merge_members(name, {key: value for key, value in given.items() if key in allowed})
-    return RequestedMetric(name, make_spec(metric, preset, **keys))
+    keys = {key: value for key, value in given.items() if key in allowed}
+    return RequestedMetric(name, make_spec(name, preset, **keys))
 
 
 def average_metrics(requested: Sequence[RequestedMetric]) -> RequestedMetric:
     """Return the ensemble of several metrics, with equal weights; a single metric as it is."""
-    members = write_members((1.0, metric.spec) for metric in requested if metric.spec)
+    members = [WeightedSpec(1.0, metric.spec) for metric in requested if metric.spec]
     ensemble = RequestedMetric("ensemble", MetricSpec(metric=MetricName.ENSEMBLE, members=members), requested[0].parts)
     return ensemble if len(requested) > 1 else requested[0]
 

@@ -25,7 +25,6 @@ from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.record.content import Record, make_record, read_record, write_record
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
-from twmd_registry.registry.spec import members_or_self
 
 if TYPE_CHECKING:
     from twmd_registry.engine.result import ScoreSet
@@ -137,7 +136,7 @@ def score_command(arguments: Arguments) -> int:
     if arguments.record:
         check_output(arguments.record, arguments)
     baseline = read_record(arguments.fail_if_worse) if arguments.fail_if_worse else None
-    specs = [member for metric in arguments.requested if metric.spec for member in members_or_self(metric.spec)]
+    specs = [member for metric in arguments.requested if metric.spec for member in metric.spec.members_or_self]
     tasks = read_tasks(arguments, join_documents=any(spec.align for spec in specs))
     display = {"short": arguments.short, "segments": arguments.sentence_level, "against_all": arguments.against_all}
     comparison, record, *_ = score_and_compare(tasks, arguments, _resampling(arguments), **display)

@@ -149,10 +149,11 @@ def _write(folder: Path, name: str, by_metric: dict[str, list[Trial]], data: dic
 
     for metric, tried in by_metric.items():
         write_file(folder / f"{metric}.tsv", f"{_table(_rows(tried, 6), 'tsv')}\n".encode())
-        if all(isinstance(spec.layer, int) for spec, _ in tried):
+        if all(spec.layer and len(spec.layer.numbers) == 1 for spec, _ in tried):
             points = [
-                SurfacePoint(str(spec.centering), int(str(spec.layer)), spec.temperature, pearson)
+                SurfacePoint(str(spec.centering), spec.layer.numbers[0], spec.temperature, pearson)
                 for spec, pearson in tried
+                if spec.layer
             ]
             for suffix in SUFFIXES:
                 write_file(folder / f"{metric}{suffix}", surface(points, f"{metric}: best mean Pearson", suffix))

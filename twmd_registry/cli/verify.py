@@ -20,8 +20,8 @@ from twmd_registry.files.lines import digest_of_file
 from twmd_registry.messages import collect_warnings, visible
 from twmd_registry.record.content import Record, read_record
 from twmd_registry.registry.diff import labels_of
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.signature import parse_signature
-from twmd_registry.registry.spec import MetricSpec, is_pinned, members_or_self
 
 if TYPE_CHECKING:
     from twmd_registry.record.verify import Verification
@@ -116,7 +116,7 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
         line = "twmd verify SIGNATURE VALUE REF -i HYP"
         raise SpecError(f"with a signature, give the number exactly as published, then the reference files: {line}.")
     spec = parse_signature(arguments.what).spec
-    tasks = read_tasks(arguments, join_documents=any(member.align for member in members_or_self(spec)))
+    tasks = read_tasks(arguments, join_documents=any(member.align for member in spec.members_or_self))
     if len(tasks) != 1:
         raise SpecError(
             f"a number can be verified for one system only, but {len(tasks)} were given: name one file after -i."
@@ -127,7 +127,7 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
     texts = Segments(tasks[0].predictions, tasks[0].references, tasks[0].sources)
     _announce([arguments.what], tasks)
     scores, agrees, margin, per_cent = verify_number(arguments.what, arguments.value, texts, **limits)
-    pinned = is_pinned(spec)
+    pinned = spec.is_pinned
     if arguments.format == "json":
         verdict = {"agrees": agrees, "found": scores.score, "signature": str(scores.signature), "margin": margin}
         print(as_json(verdict | {"per_cent": per_cent, "pinned": pinned}))
@@ -147,7 +147,7 @@ def _announce(signatures: Iterable[str], tasks: Sequence[ScoringTask], resamples
     specs = list[MetricSpec]()
     for signature in signatures:
         with suppress(SignatureError), collect_warnings():  # which verification reports
-            specs += members_or_self(parse_signature(signature).spec)
+            specs += parse_signature(signature).spec.members_or_self
     segments = sum(len(task.predictions) for task in tasks)
     parts = [f"{segments:,} segments by {len(specs)} metrics", ", ".join(sorted({str(spec.model) for spec in specs}))]
     if sweeps := {str(spec.iterations) for spec in specs if spec.iterations is not None}:

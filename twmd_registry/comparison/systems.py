@@ -188,15 +188,14 @@ def _column(
     """Return the column of a metric, with its signature, to which the draws were added."""
     resamples = resampling.samples if resampling.test == "bs" else resampling.resamples
     drawn = ({"ar": resampling.samples} if resampling.test == "ar" else {}) | ({"bs": resamples} if resamples else {})
-    draws = {"seed": resampling.seed} | drawn if drawn else {}
-    signed: dict[str, Any] = {name: str(value) for name, value in draws.items()}
+    draws: dict[str, Any] = {"seed": resampling.seed} | drawn if drawn else {}
     if not isinstance(metric, str):
-        signature = replace(metric[1][0].signature, **signed)
+        signature = replace(metric[1][0].signature, **draws)
         shown, long = (signature.format(short=form) for form in (short, False))
         return MetricColumn(label, shown, hundred=False, cells=cells, long_signature=long)
     lexical = _lexical(metric, streams)
     of_lexical: Any = lexical.get_signature()
-    for name, text in signed.items():
+    for name, text in ((name, str(value)) for name, value in draws.items()):
         of_lexical.update(name, text)
     shown, long = (f"{label}|{of_lexical.format(short=form)}" for form in (short, False))
     errors = isinstance(lexical, LEXICAL["TER"])

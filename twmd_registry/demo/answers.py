@@ -25,12 +25,20 @@ from twmd_registry.messages import collect_warnings, menu
 from twmd_registry.models.q4 import has_multilingual
 from twmd_registry.record.content import InputFile, make_record, record_text
 from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.metrics import entry
-from twmd_registry.registry.names import CONVERGED, EMBEDDED_MODEL, MULTILINGUAL_MODEL, OUTPUTS, Centering, MetricName
+from twmd_registry.registry.names import (
+    CONVERGED,
+    EMBEDDED_MODEL,
+    MULTILINGUAL_MODEL,
+    OUTPUTS,
+    CenteringKind,
+    MetricName,
+)
 from twmd_registry.registry.presets import default_preset, presets, presets_of
 from twmd_registry.registry.references import is_blank
 from twmd_registry.registry.signature import parse_signature
-from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
+from twmd_registry.registry.spec import make_spec
 from twmd_registry.report.alignment_picture import READING, check_drawable
 from twmd_registry.report.html_report import histogram
 from twmd_registry.template import render
@@ -43,7 +51,7 @@ MANY = 10
 AS_PRESET = "preset"
 """The choice that leaves a key as the preset sets it."""
 SWEEPS = (AS_PRESET, "1", "2", "5", "10", CONVERGED)
-CENTERINGS = (AS_PRESET, *get_args(Centering))
+CENTERINGS = (AS_PRESET, *get_args(CenteringKind))
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 0.5
 """Ends of the temperature slider: the papers' temperatures are from 0.01 to 0.3."""
 
@@ -310,13 +318,14 @@ def explain_signature(text: str) -> tuple[list[Field], str, list[str]]:
         signature = parse_signature(text)
         spec = signature.spec
         fields = [Field("metric", str(spec.metric), entry(spec.metric).about, "")]
-        for number, (weight, member) in enumerate(member_specs(spec) if spec.members else (), 1):
+        for number, weighted in enumerate(spec.members, 1):
+            weight, member = weighted.weight, weighted.spec
             about = f"{entry(member.metric).about} Its weight: {weight:g}."
             fields.append(Field(str(number), str(member.metric), about, ""))
             fields += [field._replace(key=f"{number}. {field.key}") for field in _explain_keys(member)]
         fields += [] if spec.members else _explain_keys(spec)
     values = {name: getattr(signature, name) for name in ABOUT}
-    fields += [Field(name, value, ABOUT[name], "") for name, value in values.items() if value is not None]
+    fields += [Field(name, str(value), ABOUT[name], "") for name, value in values.items() if value is not None]
     return fields, f"twmd score REF.txt -i HYP.txt -m {shlex.quote(str(signature))}", list(dict.fromkeys(warnings))
 
 

@@ -6,7 +6,6 @@ import re
 import tempfile
 import tomllib
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_READS, MetricName
 from twmd_registry.registry.paths import read_secret, write_file
 from twmd_registry.registry.presets import PACKAGED, default_preset, presets_of
-from twmd_registry.registry.signature import canonical
+from twmd_registry.registry.signature import describe_preset
 from twmd_registry.template import render
 from twmd_registry.version import __version__
 
@@ -76,7 +75,7 @@ def write_card(metric: str) -> str:
             for preset in presets_of(name).values()
             if preset.source == PACKAGED
         ],
-        signature=replace(canonical(default), nrefs="1"),
+        signature=describe_preset(default, nrefs=1),
         values=_values(name, text["papers"]),
         languages=max(len(preset.languages) for preset in presets_of(name).values()),
         languages_link=LANGUAGES,

@@ -350,18 +350,6 @@ def _whole(states: dict[int, Any], layers: Sequence[int], inputs: dict[str, Any]
     return {k: first[k][:, :length] for k in layers if isinstance(first.get(k), Tensor)}
 
 
-def last_layers(requested: str, depth: int) -> tuple[int, ...]:
-    """Return the hidden states that ``last:N`` asks for, not the embedding layer; raise a `SpecError` if the model has
-    fewer than N layers.
-    """
-    number = int(requested.partition(":")[2])
-    if number == 1 and depth == 0:
-        return (0,)  # static vectors have nothing above their embeddings
-    if number > depth:
-        raise SpecError(f"layer={requested} is out of range: this model has {depth} layers.")
-    return tuple(range(depth - number + 1, depth + 1))
-
-
 def rule_layer(depth: int) -> int:
     """Return the layer of a model without a tuned preset: five sixths of its depth, rounded."""
     return round(depth * 5 / 6)

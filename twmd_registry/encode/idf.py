@@ -17,8 +17,8 @@ from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import FittedKind, FittedPart, locate, sha256_of
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.hashes import LENGTH
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.references import is_blank
-from twmd_registry.registry.spec import MetricSpec
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -49,7 +49,11 @@ def count_documents(
     counts = np.zeros(vocabulary_size(encoder.tokenizer) + 1, dtype=np.int64)
     counts[-1] = times.sum()
     for start in range(0, len(texts), _AT_ONCE):
-        rows = tokenise(encoder.tokenizer, texts[start : start + _AT_ONCE], None if spec.stride else spec.limit)
+        rows = tokenise(
+            encoder.tokenizer,
+            texts[start : start + _AT_ONCE],
+            None if spec.truncation.stride else spec.truncation.limit,
+        )
         for text, often in zip(rows, times[start : start + _AT_ONCE].tolist(), strict=True):
             counts[np.unique(text.ids)] += often
         if progress is not None:

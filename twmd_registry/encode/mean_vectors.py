@@ -18,8 +18,8 @@ from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import FittedKind, FittedPart, locate, sha256_of
 from twmd_registry.progress import Progress, expect, split_progress
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.references import is_blank
-from twmd_registry.registry.spec import MetricSpec
 
 SPECIAL_LEVEL: dict[str, int] = {"none": 0, "cls": 1, "all": 2, "partners": 2}
 """Tokens whose special mark (see `EncodedTexts.special`) is at most this take part."""
@@ -61,12 +61,17 @@ def fit_background(
     expect(progress, len(distinct))
     for start in range(0, len(distinct), _FIT_TEXTS):
         part = distinct[start : start + _FIT_TEXTS]
-        cut = None if spec.stride else spec.limit
+        cut = None if spec.truncation.stride else spec.truncation.limit
         tokens = tokenise(encoder.tokenizer, part, cut, drop_unknown=encoder.static)
         # The encoder reports windows; a text may have several.
         with split_progress(progress, len(part), stages=1)(len(part)) as report:
             encoded = encoder.encode(
-                tokens, layers, spec.limit, spec.stride, batch_tokens=batch_tokens, progress=report
+                tokens,
+                layers,
+                spec.truncation.limit,
+                spec.truncation.stride,
+                batch_tokens=batch_tokens,
+                progress=report,
             )
         weight = torch.tensor([times[text] for text in part], device=encoder.device).repeat_interleave(encoded.lengths)
         for policy in MEANS:
@@ -78,12 +83,12 @@ def fit_background(
         "model": encoder.files.name,
         "fingerprint": encoder.files.fingerprint,
         "adapter": spec.adapter,
-        "limit": encoder.check_limit(spec.limit),
+        "limit": encoder.check_limit(spec.truncation.limit),
         "texts": sum(times.values()),
         "tokens": int(counts["none"]),
     }
-    if spec.stride:
-        about["stride"] = spec.stride
+    if spec.truncation.stride:
+        about["stride"] = spec.truncation.stride
     return _write({policy: (sums[policy] / max(counts[policy], 1.0)).to(torch.float32) for policy in MEANS}, about)
 
 

@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from twmd_registry.registry.values import Aggregation
+
 STEP, ENOUGH, MAX_ROUNDS = 1.0, 1e-4, 50
 """Constants of routing: alpha, the change of the loss at which a token has converged, the most rounds."""
 
 
-def aggregate(layers: Tensor, how: str) -> Tensor:
-    """Make one vector per token of several of norm 1, by an aggregation as in a specification; (T, L, D) to (T, D),
+def aggregate(layers: Tensor, how: Aggregation) -> Tensor:
+    """Make one vector per token of several of norm 1; (T, L, D) to (T, D),
     (T, L D) for ``concat``, (T, number of powers times D) for ``pmeans``; of any norm.
     """
-    kind, _, rest = how.partition(":")
-    return AGGREGATIONS[kind](layers, rest)
+    return AGGREGATIONS[how.kind](layers, how)
 
 
-def _power_mean(layers: Tensor, power: str) -> Tensor:
+def _power_mean(layers: Tensor, p: float) -> Tensor:
     """Return the power mean over layers; an odd root has its number's sign. (T, L, D) to (T, D)."""
-    if power.endswith("inf"):
-        return layers.amin(1) if power.startswith("-") else layers.amax(1)
-    p = int(power)
+    if math.isinf(p):
+        return layers.amin(1) if p < 0 else layers.amax(1)
     if p == 1:
         return layers.mean(1)
     largest = (
         layers.abs().amax(1).clamp(min=torch.finfo(layers.dtype).tiny)
     )  # (T, D); small numbers' powers would vanish
-    mean = (layers / largest[:, None]).pow(p).mean(1)
+    mean = (layers / largest[:, None]).pow(int(p)).mean(1)
     return largest * mean.sign() * mean.abs().pow(1 / p)
 
 
-def _routing(layers: Tensor, rest: str) -> Tensor:
+def _routing(layers: Tensor, how: Aggregation) -> Tensor:
     """Cluster the layers' vectors of every token around one: mean shift with routing coefficients (supplement,
     Algorithm 1).
 
     d is the squared distance, the start the layers' mean, and the coefficients are per token, so that a token's vector
     does not depend on other tokens. A token that no layer's vector is near (Epanechnikov) keeps the vector it has.
     """
-    kernel = KERNELS[rest]
+    kernel = KERNELS[str(how.kernel)]
     means = layers.mean(1)  # (T, D)
     gamma = torch.zeros_like(layers[:, :, 0])  # (T, L)
     loss = torch.full_like(gamma[:, 0], float("inf"))
@@ -80,9 +81,9 @@ KERNELS: dict[str, Callable[[Tensor], tuple[Tensor, Tensor]]] = {
     "epanechnikov": _epanechnikov,
 }
 
-AGGREGATIONS: dict[str, Callable[[Tensor, str], Tensor]] = {
+AGGREGATIONS: dict[str, Callable[[Tensor, Aggregation], Tensor]] = {
     "mean": lambda layers, _: layers.mean(1),
     "concat": lambda layers, _: layers.flatten(1),
-    "pmeans": lambda layers, powers: torch.cat([_power_mean(layers, p) for p in powers.split(",")], dim=1),
+    "pmeans": lambda layers, how: torch.cat([_power_mean(layers, p) for p in how.powers], dim=1),
     "routing": _routing,
 }

@@ -13,7 +13,7 @@ import torch
 
 from twmd_registry.align import ONE_SIDED
 from twmd_registry.encode import idf
-from twmd_registry.encode.encoder import Encoder, last_layers, rule_layer, tokenise
+from twmd_registry.encode.encoder import Encoder, rule_layer, tokenise
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, MeanVectors, find_background, fit_background
 from twmd_registry.encode.words import STOP_WORDS, as_tokenized, find_stop_words
 from twmd_registry.engine.baseline import BASELINE, Baseline, find_baseline
@@ -32,12 +32,12 @@ from twmd_registry.models.regressor import SiameseRegressor, is_siamese, load_re
 from twmd_registry.models.sentence import SIMILARITIES, SentenceEncoder
 from twmd_registry.progress import Progress, Stage
 from twmd_registry.registry.hashes import reread
-from twmd_registry.registry.keys import layers_text
+from twmd_registry.registry.metric_spec import AppliedSpec, MetricSpec
 from twmd_registry.registry.names import NO_PROMPT, First, MetricName
 from twmd_registry.registry.options import LocalFiles, RunOptions
 from twmd_registry.registry.own_presets import warn_about_other_settings
 from twmd_registry.registry.presets import describe_model
-from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.registry.values import Idf, Layers, Truncation
 from twmd_registry.tensors import TEXT_FLAGS, TOKEN_FLAGS, TextTokens
 
 CHUNK_LETTERS, LETTERS_OF_PAIR = 1_000_000, 100
@@ -117,15 +117,15 @@ class Backend:
         return model
 
     @cached_property
-    def spec(self) -> MetricSpec:
+    def spec(self) -> AppliedSpec:
         """The applied specification, with the hash of its baseline, or the name of a packaged one."""
         baseline = self.baseline
         return self._without_baseline.replace(baseline=(baseline.hash or self.requested.baseline) if baseline else None)
 
     @cached_property
-    def _without_baseline(self) -> MetricSpec:
+    def _without_baseline(self) -> AppliedSpec:
         """The applied specification before its baseline, whose file is checked against it."""
-        return self._complete_spec()
+        return AppliedSpec.of(self._complete_spec().replace(baseline=None))
 
     @cached_property
     def baseline(self) -> Baseline | None:
@@ -147,7 +147,7 @@ class Backend:
 
     def _complete_spec(self) -> MetricSpec:
         """Complete the specification with values that depend on the model: name, fingerprint, length limit."""
-        limit = self.model.check_limit(self.requested.limit)
+        limit = self.model.check_limit(self.requested.truncation.limit)
         return self.requested.replace(
             model=self.files.name,
             fingerprint=self.files.fingerprint,
@@ -155,9 +155,9 @@ class Backend:
             truncation=self._truncation(limit),
         )
 
-    def _truncation(self, limit: int | None) -> str:
+    def _truncation(self, limit: int | None) -> Truncation:
         """Return the applied truncation."""
-        return "cut" if limit is None else f"cut:{limit}"
+        return Truncation(limit)
 
     @cached_property
     def share_key(self) -> Hashable:
@@ -206,14 +206,13 @@ class TokenAlignmentBackend(Backend):
         """The mean vectors that background centering subtracts, and those of the sources where they have their own; a
         `ModelError` if a file is missing, damaged, or was fitted for another model.
         """
-        if self.requested.centering_kind != "background":
+        if self.requested.centering.kind != "background":
             return ()
         adapter = self.adapter.name if self.adapter else None
         find = partial(find_background, fingerprint=self.files.fingerprint, adapter=adapter)
-        if self.requested.background is None:
+        if not (named := self.requested.centering.means):
             return (find(None),)
-        names = (self.requested.background, self.requested.source_background)
-        vectors = (find_signed(find, name, self.local_files, MEAN_VECTOR) for name in names)
+        vectors = (find_signed(find, name, self.local_files, MEAN_VECTOR) for name in named)
         return tuple(means for means in vectors if means)
 
     @cached_property
@@ -228,7 +227,7 @@ class TokenAlignmentBackend(Backend):
         """
         return find_signed(
             lambda wanted: idf.find_idf(wanted, self.model.tokenizer),
-            self.requested.idf_file,
+            self.requested.idf.table if self.requested.idf else None,
             self.local_files,
             idf.FREQUENCIES,
         )
@@ -244,7 +243,7 @@ class TokenAlignmentBackend(Backend):
     def _complete_spec(self) -> MetricSpec:
         """Complete the specification; warn if the layer is chosen by rule."""
         stop_words, frequencies = self.stop_words, self.frequencies
-        means = "+".join(means.hash for means in self.backgrounds)
+        means = tuple(means.hash for means in self.backgrounds)
         settled = (
             super()
             ._complete_spec()
@@ -252,16 +251,16 @@ class TokenAlignmentBackend(Backend):
                 layer=self._layers(),
                 unknown=None if self.model.static else self.requested.unknown,
                 stopwords=stop_words.hash if stop_words else None,
-                idf=f"background:{frequencies.hash}" if frequencies else self.requested.idf,
-                centering=f"background:{means}" if means else self.requested.centering,
+                idf=Idf("background", frequencies.hash) if frequencies else self.requested.idf,
+                centering=replace(self.requested.centering, means=means),
             )
         )
         if self.adapter is not None:
             warn_about_other_settings(settled, self.adapter.folder)
         return settled
 
-    def _layers(self) -> int | str:
-        """Return the layers to read, written as in a signature."""
+    def _layers(self) -> Layers:
+        """Return the layers to read."""
         requested, encoder = self.requested.layer, self.model
         if requested is None:
             layer = rule_layer(encoder.depth)
@@ -269,16 +268,16 @@ class TokenAlignmentBackend(Backend):
                 f"untuned: no settings of {self.files.name} were measured against human ratings. By rule, "
                 f"layer={layer} (5/6 of its depth) and centering={self.requested.centering}."
             )
-            return layer
-        layers = self.requested.layers or last_layers(str(requested), encoder.depth)
-        if (highest := max(layers)) > encoder.depth:
+            return Layers((layer,))
+        layers = requested.settle(encoder.depth)
+        if (highest := layers.numbers[-1]) > encoder.depth:
             raise SpecError(
                 f"layer={highest} is out of range: {self.files.name} has hidden states 0 to {encoder.depth}."
             )
-        return layers_text(layers)  # type: ignore[return-value]
+        return layers
 
-    def _truncation(self, limit: int | None) -> str:
-        stride = self.requested.stride
+    def _truncation(self, limit: int | None) -> Truncation:
+        stride = self.requested.truncation.stride
         if stride is None or limit is None:
             return super()._truncation(limit)
         room = limit - self.model.tokenizer.num_special_tokens_to_add()
@@ -287,19 +286,17 @@ class TokenAlignmentBackend(Backend):
                 f"truncation=window:{limit}/{stride} leaves tokens out: a window holds {room} of a text beside "
                 "special tokens."
             )
-        return f"window:{limit}/{stride}"
+        return Truncation(limit, stride)
 
     @cached_property
     def view(self) -> TokenView:
         """The settings that decide the vectors, with the fitted parts."""
         view, encoder = make_view(self.spec), self.model
         if self.backgrounds:
-            both = [means.content[str(view.special)] for means in self.backgrounds]
+            both = [means.content[view.special] for means in self.backgrounds]
             view = replace(view, means={k: torch.stack([means[k] for means in both]) for k in view.layers})
         if self.stop_words is not None:
-            words = as_tokenized(
-                self.stop_words.content, encoder.tokenizer, encoder.pieces, view.stopword_unit or "word"
-            )
+            words = as_tokenized(self.stop_words.content, encoder.tokenizer, encoder.pieces, view.stopword_unit)
             view = replace(view, stop_words=words)
         if self.frequencies is not None:
             unseen = encoder.tokenizer.unk_token_id if view.unknown == "apart" else None
@@ -348,7 +345,7 @@ class TokenAlignmentBackend(Backend):
         sentences = None
         if self.spec.align:
             pairs, sentences = split_documents(pairs)
-        passes = 2 if any(backend.spec.centering_kind == "corpus" for backend in group) else 1
+        passes = 2 if any(backend.spec.centering.kind == "corpus" for backend in group) else 1
         work = len(pairs.texts) * passes * STEPS_PER_TEXT + len(pairs.hyp) * len(group)
         more, columns = (len(SENTENCE_COUNTS), len(pairs.starts)) if self.spec.align else (0, len(pairs.hyp))
         rows = {backend.spec: (1 if backend.spec.metric in ONE_SIDED else 3) + more for backend in group}
@@ -441,7 +438,7 @@ class PairBackend(Backend):
             encoded = self.model.encode(
                 [chunk.texts[i] for i in new],
                 [chunk.tokens[i] for i in new],
-                limit=self.spec.limit,
+                limit=self.spec.truncation.limit,
                 prompt=self.prompt,
                 batch_tokens=self.options.batch_tokens,
             )
@@ -490,7 +487,7 @@ class SentenceBackend(PairBackend):
 
     def _tokenise(self, texts: Sequence[str]) -> list[TextTokens]:
         """Return the tokens of texts, with the prompt before them where that is not empty."""
-        model, limit = self.model, self.spec.limit
+        model, limit = self.model, self.spec.truncation.limit
         tokens = tokenise(model.tokenizer, texts, None if self.prompt else limit)
         if not self.prompt:
             return tokens
@@ -530,7 +527,7 @@ class RegressionBackend(PairBackend):
         return settled
 
     def _tokenise(self, texts: Sequence[str]) -> list[TextTokens]:
-        return tokenise(self.model.tokenizer, texts, self.spec.limit if is_siamese(self.adapter) else None)
+        return tokenise(self.model.tokenizer, texts, self.spec.truncation.limit if is_siamese(self.adapter) else None)
 
     def _predict(self, chunk: _Chunk, first: First) -> tuple[np.ndarray, np.ndarray]:
         model = self.model
@@ -543,7 +540,7 @@ class RegressionBackend(PairBackend):
             list(chunk.texts.values()),
             list(chunk.tokens.values()),
             places[:, ::ahead],
-            limit=self.spec.limit,
+            limit=self.spec.truncation.limit,
             activation=self.spec.activation or "identity",
             batch_tokens=self.options.batch_tokens,
         )

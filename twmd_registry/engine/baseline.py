@@ -15,10 +15,10 @@ from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import FittedKind, FittedPart, locate, sha256_of
 from twmd_registry.registry.bert_score import baseline_of_layer, language_of
 from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import OUTPUTS
 from twmd_registry.registry.references import is_blank
-from twmd_registry.registry.spec import MetricSpec
 
 BASELINE = FittedKind("baseline", "baselines", "baseline", ".json", "baseline")
 """Files of fitted baselines."""

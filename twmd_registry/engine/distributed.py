@@ -102,7 +102,7 @@ class Ranks:
     def score_group(self, group: Sequence[Backend], pairs: Pairs, stage: Stage) -> Scored:
         """Score this rank's share of some pairs, and return the scores of all."""
         check_whole_calls(backend.spec for backend in group)
-        step = math.lcm(*(backend.spec.centering_size or 1 for backend in group))
+        step = math.lcm(*(backend.spec.centering.size or 1 for backend in group))
         share, texts = take_share(pairs, self.rank, self.number, step)
         shares = self.exchange((texts, *group[0].score_group(group, share, stage, self.total)))
         # Shares in the order of ranks are in the order of the data.

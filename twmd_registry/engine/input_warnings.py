@@ -16,11 +16,11 @@ import regex
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.errors import InputError
 from twmd_registry.messages import warn
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.names import UNKNOWN_SHARE
 from twmd_registry.registry.presets import describe_model, presets, presets_of
 from twmd_registry.registry.references import is_blank
 from twmd_registry.registry.signature import Signature
-from twmd_registry.registry.spec import MetricSpec
 
 if TYPE_CHECKING:  # they import torch, which SacreBLEU's metrics alone do not need
     from twmd_registry.engine.backends import Backend
@@ -100,7 +100,7 @@ def warn_about_texts(pairs: Pairs, models: Sequence[tuple[np.ndarray, bool]], ro
         )
 
 
-def warn_about_other_nrefs(written: str, signature: Signature) -> None:
+def warn_about_other_nrefs(written: int | str, signature: Signature) -> None:
     """Warn that a signature was written for another number of references than these texts have."""
     warn(
         f"the signature of {signature.spec.metric} was written for nrefs:{written}; these texts have "
@@ -233,8 +233,8 @@ def check_texts(backends: Sequence[Backend], pairs: Pairs, rows: Sequence[int]) 
     strict = not all(backend.options.any_language for backend in backends)
     letters = check_scripts(models, pairs, rows, strict=strict)
     for spec, _ in models:
-        size = spec.centering_size or number
-        if spec.centering_kind in {"batch", "corpus"} and (number % size == 1 or 1 in {size, number}):
+        size = spec.centering.size or number
+        if spec.centering.kind in {"batch", "corpus"} and (number % size == 1 or 1 in {size, number}):
             which = "the last segment" if number > 1 and size != 1 else "a segment"
             warn(
                 f"centering={spec.centering}: {which} is alone in its batch, so that its own mean is subtracted: "

@@ -16,11 +16,11 @@ from twmd_registry.engine.shared_passes import depends_on_neighbours
 from twmd_registry.errors import SpecError
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.progress import Progress
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import MetricKeys
 from twmd_registry.registry.references import is_blank
 from twmd_registry.registry.signature import Signature
-from twmd_registry.registry.spec import MetricSpec
 
 TIED = 1e-6
 """Mean utilities that differ by no more (beyond 1, by no more than this share) are tied: the batch in which a score is
@@ -104,7 +104,7 @@ def mbr(
     checked = None if sources is None else check_sources(sources, len(lists))
     utility = Scorer(utility.requested, utility.options, utility.local_files)  # takes any number of references
     choices = _choose(utility, lists, checked, progress, utilities=utilities)
-    nrefs = "0" if all(member.requested.against == "source" for member in utility.members) else "1"
+    nrefs = 0 if all(member.requested.against == "source" for member in utility.members) else 1
     return MbrResult(Signature(utility.spec, nrefs), tuple(choices))
 
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.messages import name_rows, warn
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.references import is_absent, is_missing, present_references
-from twmd_registry.registry.spec import MetricSpec
 
 BYTES_PER_TOKEN = 3
 """A low estimate (English has 4 to 5): chunks are cut before texts are tokenised."""

@@ -30,7 +30,8 @@ from twmd_registry.engine.token_vectors import (
     sum_items,
 )
 from twmd_registry.progress import Progress
-from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.registry.metric_spec import AppliedSpec
+from twmd_registry.registry.values import Idf
 from twmd_registry.tensors import (
     EPSILON,
     TEXT_FLAGS,
@@ -73,7 +74,7 @@ class PipelineRun:
     def __init__(
         self,
         encoder: Encoder,
-        views: Mapping[MetricSpec, TokenView],
+        views: Mapping[AppliedSpec, TokenView],
         pairs: Pairs,
         *,
         documents: bool = False,
@@ -92,19 +93,19 @@ class PipelineRun:
         self._encoder, self._pairs, self._documents = encoder, pairs, documents
         self._progress, self._total = progress, total
         self._spec = next(iter(views))  # for limit and stride, which all share
-        self._views: dict[TokenView, list[MetricSpec]] = {}
+        self._views: dict[TokenView, list[AppliedSpec]] = {}
         for spec, view in views.items():
             self._views.setdefault(view, []).append(spec)
         count = cache(self._count)
         self._views = {
-            self._fit_idf(view, count) if view.idf in {"corpus", "references"} else view: specs
+            self._fit_idf(view, count) if view.idf is not None and view.idf.is_counted else view: specs
             for view, specs in self._views.items()
         }
-        self._corpus_centered = [view for view in self._views if view.centering_kind == "corpus"]
+        self._corpus_centered = [view for view in self._views if view.centering.kind == "corpus"]
         layers = sorted({k for view in self._views for k in view.layers})
         most_tokens = CHUNK_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_FACTOR) // len(layers)
-        limit = None if self._spec.stride else self._spec.limit
-        step = math.lcm(*(spec.centering_size or 1 for spec in views))
+        limit = None if self._spec.truncation.stride else self._spec.truncation.limit
+        step = math.lcm(*(spec.centering.size or 1 for spec in views))
         self._chunks, uses = plan_chunks(pairs, limit, most_tokens, step)
         self.flags = np.zeros(len(pairs.texts), TEXT_FLAGS)
         self._padded = {size: self._pad_batches(size) for size in {spec.padding for spec in views} if size}
@@ -118,8 +119,8 @@ class PipelineRun:
             np.stack([pairs.hyp, pairs.ref]),
             layers,
             uses,
-            limit=self._spec.limit,
-            stride=self._spec.stride,
+            limit=self._spec.truncation.limit,
+            stride=self._spec.truncation.stride,
             flags=self.flags,
             cache=encoder.reference_cache if keep else None,
             # Predictions do not come again, and would push references out.
@@ -129,7 +130,7 @@ class PipelineRun:
             most_tokens=most_tokens if len(self._chunks) > 1 else None,
         )
 
-    def score_chunks(self) -> Generator[tuple[slice, dict[MetricSpec, Tensor]]]:
+    def score_chunks(self) -> Generator[tuple[slice, dict[AppliedSpec, Tensor]]]:
         """Encode, center, align and reduce all pairs, chunk by chunk; differentiable in the weights of the encoder.
         Yields, for every chunk and view, the slice of P pairs, and by specification their precision, recall and F1,
         shape (3, P), three equal rows for a metric of one side. With `documents` the pairs are those of documents, a
@@ -177,8 +178,8 @@ class PipelineRun:
         """
         ((view, (spec,)),) = self._views.items()
         chosen = np.array([pair])
-        if view.centering_kind == "batch":
-            batch = self._pairs.segment // cast("int", view.centering_size)
+        if view.centering.kind == "batch":
+            batch = self._pairs.segment // cast("int", view.centering.size)
             chosen = np.flatnonzero(batch == batch[pair])
         chunk = slice(int(chosen[0]), int(chosen[-1]) + 1)
         encoded, texts = self._store.fetch(chunk)
@@ -237,14 +238,18 @@ class PipelineRun:
         """Return a view with the idf weights of these texts; `count` is `_count`."""
         unseen = self._encoder.tokenizer.unk_token_id if view.unknown == "apart" else None
         # Hypotheses have their own weights with idf=corpus.
-        hyp, ref = (torch.from_numpy(idf_weights(count(side), unseen)) for side in (view.idf == "corpus", False))
+        hyp, ref = (torch.from_numpy(idf_weights(count(side), unseen)) for side in (view.idf == Idf("corpus"), False))
         return replace(view, weights=(hyp, ref))
 
     def _pad_batches(self, size: int | str) -> np.ndarray:
         """Return whether the prediction of every pair, and its reference, is shorter than the longest of its batch of
         `size` pairs; shape (2, pairs), bool.
         """
-        tokens = tokenise(self._encoder.tokenizer, self._pairs.texts, None if self._spec.stride else self._spec.limit)
+        tokens = tokenise(
+            self._encoder.tokenizer,
+            self._pairs.texts,
+            None if self._spec.truncation.stride else self._spec.truncation.limit,
+        )
         numbers = np.array([len(text.ids) for text in tokens])
         starts = np.arange(0, len(self._pairs.hyp), int(size))
         sides = [numbers[self._pairs.hyp], numbers[self._pairs.ref]]
@@ -261,7 +266,7 @@ class PipelineRun:
 
 
 def _align_items(
-    spec: MetricSpec, units: TokenVectors, hypothesis: int, reference: int, padded: np.ndarray | None
+    spec: AppliedSpec, units: TokenVectors, hypothesis: int, reference: int, padded: np.ndarray | None
 ) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]:
     """Return the shares of both sides' tokens, S, and the plans of both sides; zeros where a text has no token to
     compare.
@@ -288,7 +293,7 @@ def align_and_reduce(
     units: TokenVectors,
     items: TokenItems,
     empty: np.ndarray,
-    specs: Sequence[MetricSpec],
+    specs: Sequence[AppliedSpec],
     padded: Mapping[int | str, np.ndarray] | None = None,
 ) -> tuple[list[Tensor], np.ndarray]:
     """Align P pairs of some items by every specification of a view, and reduce the sides of each pair to scores.
@@ -348,7 +353,7 @@ def align_and_reduce(
     return [torch.cat(parts, dim=1)[:, back] for parts in scores], vanished
 
 
-def _self_scores(units: TokenVectors, counts: np.ndarray, specs: Iterable[MetricSpec]) -> dict[MetricSpec, Tensor]:
+def _self_scores(units: TokenVectors, counts: np.ndarray, specs: Iterable[AppliedSpec]) -> dict[AppliedSpec, Tensor]:
     """Return C(X, X) of every item, shape (I,), by every specification.
 
     0 for an item without units, and where C(X, X) is only a rounding error (of S, or of vectors that cancel).

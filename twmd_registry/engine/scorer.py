@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, NoReturn, Unpack
+from typing import Any, Literal, NoReturn, Unpack
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from twmd_registry.engine.sentences import SENTENCE_COUNTS
 from twmd_registry.errors import InputError, ModelError, SpecError
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.progress import Progress, Stage, split_progress
-from twmd_registry.registry.members import merge_members, write_members
+from twmd_registry.registry.metric_spec import AppliedSpec, MetricSpec, WeightedSpec, split_name
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS, MetricName
 from twmd_registry.registry.options import (
@@ -39,7 +39,7 @@ from twmd_registry.registry.options import (
     split_options,
 )
 from twmd_registry.registry.signature import Signature, parse_signature
-from twmd_registry.registry.spec import SOURCE_WEIGHT, MetricSpec, check_whole, make_spec, member_specs, spec_with_keys
+from twmd_registry.registry.spec import SOURCE_WEIGHT, make_spec, spec_with_keys
 
 GroupScore = Callable[[Sequence[Backend], Pairs, Stage], Scored]
 """Scores pairs by the backends that share a model: `Backend.score_group`, or what takes its place for a rank's share, a
@@ -68,15 +68,11 @@ class Scorer:
         spec: MetricSpec,
         options: RunOptions | None = None,
         local_files: LocalFiles | None = None,
-        nrefs: str | None = None,
+        nrefs: int | Literal["var"] | None = None,
     ) -> None:
         """Store the request; nothing is loaded yet. `local_files` are local paths of its parts, if `spec` comes from a
         signature, whose values are hashes; `nrefs` is its number of references: other texts cause a warning.
-
-        Raises:
-            SpecError: A specification with a key that its metric does not use, or without one that it needs.
         """
-        check_whole(spec)
         self.requested, self.options, self.nrefs = spec, options or RunOptions(), nrefs
         self.local_files = local_files
         self._averaged = tuple(
@@ -125,7 +121,7 @@ class Scorer:
         return tuple(weight * share for weight, member in self._averaged for share in member.weights) or (1.0,)
 
     @property
-    def spec(self) -> MetricSpec:
+    def spec(self) -> AppliedSpec:
         """The applied specification, with layer, limit, fingerprint and mean vector filled in; of an ensemble, those of
         its members. Loads the models.
 
@@ -139,7 +135,8 @@ class Scorer:
         applied = [(weight, member.spec) for weight, member in self._averaged]
         if self.requested.against == "both":
             return applied[1][1].replace(against="both", source_weight=self.weights[1])
-        return self.requested.replace(members=write_members(applied))
+        members = [WeightedSpec(weight, member) for weight, member in applied]
+        return AppliedSpec(metric=self.requested.metric, members=members)
 
     @property
     def signature(self) -> str:
@@ -193,7 +190,7 @@ class Scorer:
             TwmdError: Too few texts or pairs, a scorer that has a baseline or can have none, unrelated texts that
                 score 1 or more, or as for `score`.
         """
-        if self.requested.members is not None:
+        if self.requested.members:
             raise SpecError(
                 "an ensemble has no baseline of its own: give its members theirs, as in "
                 "ensemble(bertscore_centered;baseline=HASH,sbert)."
@@ -221,7 +218,7 @@ class Scorer:
         most = {name: max(getattr(scores.counts, name) for scores in of_members) for name in COUNTS}
         return replace(
             of_members[0],
-            signature=Signature(self.spec, next((number for number in nrefs if number != "0"), "0")),
+            signature=Signature(self.spec, next((number for number in nrefs if number != 0), 0)),
             scores=mean("scores") or [],
             precision=precision,
             recall=recall,
@@ -267,14 +264,14 @@ def _split_mean(spec: MetricSpec) -> tuple[tuple[float, MetricSpec], ...]:
     another metric.
     """
     if spec.metric is MetricName.ENSEMBLE:
-        return member_specs(spec)
+        return tuple((member.weight, member.spec) for member in spec.members)
     if spec.against != "both":
         return ()
-    share, alone = float(spec.source_weight or SOURCE_WEIGHT), spec.replace(source_weight=None)
-    of_references = alone.replace(against=None)
-    if spec.source_background:
-        of_references = of_references.replace(centering=f"background:{spec.background}")
-    return (1 - share, of_references), (share, alone.replace(against="source"))
+    share = float(spec.source_weight or SOURCE_WEIGHT)
+    # The second mean vector is that of the sources.
+    centering = replace(spec.centering, means=spec.centering.means[:1])
+    of_references = spec.replace(against=None, source_weight=None, centering=centering)
+    return (1 - share, of_references), (share, spec.replace(against="source", source_weight=None))
 
 
 def _refuse_to_explain_mean(_segment: int, _reference: int | None) -> NoReturn:
@@ -317,9 +314,9 @@ def load(
                 f"a specification fixes {', '.join(fixed)}: give run options only, or change it with spec.replace()."
             )
         return Scorer(metric, options)
-    name, given = merge_members(metric, given) if isinstance(metric, str) else (metric, given)
+    name = split_name(metric)[0] if isinstance(metric, str) else metric
     options, spec_keys = split_options(given, entry(name).keys)
-    return Scorer(make_spec(name, preset, **spec_keys), options)
+    return Scorer(make_spec(metric, preset, **spec_keys), options)
 
 
 _LATEST: list[Scorer] = []
@@ -466,7 +463,7 @@ def score_segments(
             for given in scorers
         ]
         for given, score_set in zip(scorers, sets, strict=True):
-            if given.nrefs not in {None, score_set.signature.nrefs}:
+            if given.nrefs is not None and given.nrefs != score_set.signature.nrefs:
                 warn_about_other_nrefs(given.nrefs, score_set.signature)
     for message in dict.fromkeys(held):
         warn(message)
@@ -502,8 +499,8 @@ def _make_score_set(
         letters=letters,
         sentences=numbers,
     )
-    nrefs = 0 if spec.against else pairs.counts[0]
-    signature = Signature(spec, str(nrefs) if (pairs.counts == pairs.counts[0]).all() else "var")
+    nrefs = 0 if spec.against else int(pairs.counts[0])
+    signature = Signature(spec, nrefs if (pairs.counts == pairs.counts[0]).all() else "var")
     explainer = partial(
         _explain_pairs,
         request=(

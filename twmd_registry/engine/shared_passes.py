@@ -71,7 +71,7 @@ def depends_on_neighbours(scorer: Scorer) -> bool:
     the padding of a batch.
     """
     specs = [member.requested for member in scorer.members]
-    return any(spec.needs_corpus or spec.padding or spec.centering_kind == "batch" for spec in specs)
+    return any(spec.needs_corpus or spec.padding or spec.centering.kind == "batch" for spec in specs)
 
 
 def _share_pass(tasks: Sequence[Segments]) -> Callable[[int], GroupScore]:

@@ -9,7 +9,6 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -21,22 +20,41 @@ from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL
 from twmd_registry.encode.words import Phrase, copied_tokens, left_out
 from twmd_registry.engine.aggregation import aggregate
 from twmd_registry.engine.pairs import Pairs
-from twmd_registry.registry.metrics import TOKEN_KEYS
-from twmd_registry.registry.names import SENTENCE, Centering, MetricName, Vectors
-from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.registry.metric_spec import AppliedSpec
+from twmd_registry.registry.names import (
+    SENTENCE,
+    CenteringKind,
+    Punctuation,
+    Special,
+    StopwordUnit,
+    Subwords,
+    Unknown,
+    Vectors,
+)
+from twmd_registry.registry.values import Aggregation, Centering, Idf
 from twmd_registry.tensors import EPSILON, ZERO_TOLERANCE, EncodedTexts, TokenVectors, span_indices
-
-VECTOR_KEYS = (*TOKEN_KEYS, "layer", "aggregation", "centering", "centering_size", "centering_side", "against")
-"""Keys that decide token vectors, beside ``vectors``, which has one value where a metric does not use it."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenView(MetricSpec):
-    """An applied specification without the keys that token vectors do not depend on, with what was fitted for it.
+class TokenView:
+    """What decides the vectors that are compared: settings of an applied specification, and what was fitted for them.
 
-    Metrics with equal views share all vectors. What was fitted is not compared: its hashes are in keys. `metric` is
-    ``twmd`` in every view.
+    Metrics with equal views share all vectors. What was fitted is not compared: its hashes are in the settings.
     """
+
+    layers: tuple[int, ...]
+    aggregation: Aggregation | None
+    special: Special
+    unknown: Unknown
+    subwords: Subwords
+    punctuation: Punctuation
+    stopwords: str | None  # The hash of the words that are left out
+    stopword_unit: StopwordUnit
+    ngram: int | str | None
+    idf: Idf | None
+    centering: Centering
+    sources: bool  # Whether the second texts are sources, from which predictions may copy words
+    vectors: Vectors
 
     # Mean vectors by layer (background centering), of both sides or of each; shape (1, D) or (2, D)
     means: dict[int, Tensor] | None = field(default=None, compare=False)
@@ -44,10 +62,10 @@ class TokenView(MetricSpec):
     # Weights of token ids, for hypotheses and for references; each of shape (V,)
     weights: tuple[Tensor, Tensor] | None = field(default=None, compare=False)
 
-    @cached_property
+    @property
     def groups_per_batch(self) -> int:
         """Means per centering batch (or corpus): 1 for both sides, or 2."""
-        return 2 if self.centering_side == "separate" or self.source_background else 1
+        return 2 if self.centering.side == "separate" or len(self.centering.means) > 1 else 1
 
 
 class TokenItems(NamedTuple):
@@ -65,11 +83,23 @@ class TokenItems(NamedTuple):
     ref: np.ndarray  # The item of every pair's reference; likewise
 
 
-def make_view(spec: MetricSpec) -> TokenView:
+def make_view(spec: AppliedSpec) -> TokenView:
     """Return the view of an applied specification, without what was fitted."""
-    keys = {name: getattr(spec, name) for name in VECTOR_KEYS}
-    # One metric stands for all, so that their views are equal.
-    return TokenView(metric=MetricName.TWMD, vectors="raw" if spec.vectors == "raw" else None, **keys)
+    return TokenView(
+        layers=spec.layers,
+        aggregation=spec.aggregation,
+        special=spec.special or "none",
+        unknown=spec.unknown or "keep",
+        subwords=spec.subwords or "keep",
+        punctuation=spec.punctuation or "keep",
+        stopwords=spec.stopwords,
+        stopword_unit=spec.stopword_unit or "word",
+        ngram=spec.ngram,
+        idf=spec.idf,
+        centering=spec.centering,
+        sources=spec.against == "source",
+        vectors=spec.vectors or "unit",
+    )
 
 
 def make_items(view: TokenView, pairs: Pairs, chunk: slice, texts: np.ndarray) -> TokenItems:
@@ -78,8 +108,8 @@ def make_items(view: TokenView, pairs: Pairs, chunk: slice, texts: np.ndarray) -
     """
     segment = pairs.segment[chunk]
     batch = np.zeros_like(segment)
-    if view.centering_kind == "batch":
-        batch = segment // cast("int", view.centering_size)
+    if view.centering.kind == "batch":
+        batch = segment // cast("int", view.centering.size)
         batch -= batch[0]
     per_batch = view.groups_per_batch
     groups = (int(batch[-1]) + 1) * per_batch
@@ -88,8 +118,8 @@ def make_items(view: TokenView, pairs: Pairs, chunk: slice, texts: np.ndarray) -
     hyp_row, ref_row = (order[np.searchsorted(texts, side[chunk], sorter=order)] for side in (pairs.hyp, pairs.ref))
     hyp_key = hyp_row * groups + batch * per_batch
     ref_key = ref_row * groups + batch * per_batch + (per_batch - 1)
-    weighed_apart = int(view.idf == "corpus")  # a text has other weights as a hypothesis than as a reference
-    partner, partners = (ref_row + 1, len(texts) + 1) if view.against == "source" else (0, 1)
+    weighed_apart = int(view.idf == Idf("corpus"))  # a text has other weights as a hypothesis than as a reference
+    partner, partners = (ref_row + 1, len(texts) + 1) if view.sources else (0, 1)
     both = np.r_[hyp_key * 2 * partners + partner, (ref_key * 2 + weighed_apart) * partners]
     keys, inverse = np.unique(both, return_inverse=True)
     keys, partner_of = keys // partners, keys % partners - 1
@@ -108,19 +138,19 @@ def select(
     the weight 0 on every token, shape (I,), bool, or None without weights; and the rows of texts that keep
     special tokens only.
     """
-    keep = encoded.special <= SPECIAL_LEVEL[str(view.special)]  # (T,)
+    keep = encoded.special <= SPECIAL_LEVEL[view.special]  # (T,)
     wordless = np.zeros(0, dtype=np.int64)
-    if view.stopwords or view.subwords or view.punctuation:
+    if view.stopwords or view.subwords == "drop" or view.punctuation != "keep":
         ordinary = (encoded.special == 0).cpu().numpy()
         gone = left_out(
             encoder.pieces,
             encoded.ids.cpu().numpy(),
             ordinary,
             encoded.lengths.cpu().numpy(),
-            subwords=view.subwords or "keep",
-            punctuation=view.punctuation or "keep",
+            subwords=view.subwords,
+            punctuation=view.punctuation,
             stop_words=view.stop_words,
-            stopword_unit=view.stopword_unit or "word",
+            stopword_unit=view.stopword_unit,
         )
         keep = keep & ~torch.from_numpy(gone).to(keep.device)
         owners = np.repeat(np.arange(len(encoded.lengths)), encoded.lengths.cpu().numpy())
@@ -138,7 +168,7 @@ def select(
         ends = [i for i in (encoder.tokenizer.cls_token_id, encoder.tokenizer.sep_token_id) if i is not None]
         counted = ~torch.isin(encoded.ids[positions], torch.tensor(ends, device=positions.device))
     marked = positions
-    if view.against == "source":
+    if view.sources:
         owners = np.repeat(np.arange(len(row)), lengths[row].cpu().numpy())
         copied = copied_tokens(encoder.pieces, encoded, positions.cpu().numpy(), owners, items.partner)
         marked = positions + len(encoded.ids) * torch.from_numpy(copied).to(positions)
@@ -185,7 +215,7 @@ def means_of_groups(sums: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def center(
-    layers: Sequence[TokenVectors], centering: Centering, vectors: Vectors, means: Sequence[Tensor] | None = None
+    layers: Sequence[TokenVectors], centering: CenteringKind, vectors: Vectors, means: Sequence[Tensor] | None = None
 ) -> list[TokenVectors]:
     """Subtract a mean from token vectors and scale them to norm 1 (unless `vectors` is ``raw``), layer by layer (TWMD
     paper, section 5), with the rounding errors of what is left. `means` are, by layer, those of every item, shape
@@ -248,21 +278,21 @@ def make_units(
     """
     device = encoded.codes.device
     means = None
-    if view.centering_kind in {"batch", "corpus", "background"}:
+    if view.centering.kind in {"batch", "corpus", "background"}:
         group = torch.from_numpy(items.group).to(device)
-        if view.centering_kind == "batch":
+        if view.centering.kind == "batch":
             means = [means_of_groups(sum_items(tokens, items), tokens.vectors.dtype)[group] for tokens in layers]
         elif corpus is not None:
             means = [means_of_groups(sums)[group] for sums in corpus]
         elif view.means is not None:
             means = [view.means[k].to(device)[group] for k in view.layers]
-    centered = center(layers, view.centering_kind, view.vectors or "unit", means)
+    centered = center(layers, view.centering.kind, view.vectors, means)
     tokens = centered[0]
-    if len(centered) > 1:
+    if view.aggregation is not None:
         errors = torch.stack([layer.rounding for layer in centered], dim=1)  # (T, L)
-        vectors = aggregate(torch.stack([layer.vectors for layer in centered], dim=1), str(view.aggregation))
+        vectors = aggregate(torch.stack([layer.vectors for layer in centered], dim=1), view.aggregation)
         tokens = tokens._replace(vectors=vectors, rounding=torch.linalg.vector_norm(errors, dim=1))
-    if view.against == "source" or (view.unknown == "apart" and bool(encoded.codes.any())):
+    if view.sources or (view.unknown == "apart" and bool(encoded.codes.any())):
         tokens = _replace_tokens(view, encoded, tokens)
     units = tokens
     if tokens.counted is not None:  # a token that does not count has no weight
@@ -282,7 +312,7 @@ def _replace_tokens(view: TokenView, encoded: EncodedTexts, tokens: TokenVectors
     piece; the vector's norm stays.
     """
     codes = encoded.codes if view.unknown == "apart" else torch.zeros_like(encoded.codes)
-    if view.against == "source":  # `select` counts the positions of copied tokens on from the number of all tokens
+    if view.sources:  # `select` counts the positions of copied tokens on from the number of all tokens
         codes = torch.cat([codes, -1 - encoded.ids])
     codes = codes[tokens.positions]  # (T,)
     positions = torch.nonzero(codes).squeeze(1)  # (U,)

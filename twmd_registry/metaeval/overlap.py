@@ -17,9 +17,10 @@ from safetensors.numpy import load, save
 
 from twmd_registry.errors import ModelError
 from twmd_registry.messages import warn
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.presets import HASHES, default_preset, presets_of
-from twmd_registry.registry.spec import MetricSpec, apply_preset
+from twmd_registry.registry.spec import apply_preset
 
 if TYPE_CHECKING:
     from twmd_registry.engine.scorer import Scorer

@@ -10,9 +10,8 @@ from twmd_registry.judgments.official import LabelledScores
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.progress import Progress, expect, split_progress
 from twmd_registry.registry.diff import labels_of
-from twmd_registry.registry.members import write_members
+from twmd_registry.registry.metric_spec import MetricSpec, WeightedSpec
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.spec import MetricSpec
 
 Compared = MetricSpec | str | LabelledScores
 """A metric of ours, a name of `twmd_registry.registry.names.SEGMENT_LEXICAL`, or scores that a
@@ -26,7 +25,7 @@ def names_of(metrics: Iterable[Compared]) -> str:
 
 def _name_of(metric: Compared) -> str:
     if isinstance(metric, MetricSpec):
-        return write_members([(1.0, metric)])
+        return str(WeightedSpec(1.0, metric))
     return metric if isinstance(metric, str) else metric.signature
 
 

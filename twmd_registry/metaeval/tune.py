@@ -21,11 +21,12 @@ from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import MetricName, Special, Vectors
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.presets import Preset, write_presets
-from twmd_registry.registry.spec import MetricSpec, make_spec
+from twmd_registry.registry.spec import make_spec
 
 _Item = TypeVar("_Item")
 

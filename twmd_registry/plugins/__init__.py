@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from twmd_registry.registry.names import MetricName
 
 if TYPE_CHECKING:
-    from twmd_registry.registry.spec import MetricSpec
+    from twmd_registry.registry.metric_spec import MetricSpec
 
 T = TypeVar("T")
 
@@ -30,10 +30,10 @@ def name_of(spec: MetricSpec, preset: str | None = None) -> str:
     >>> name_of(load("twmd").requested), name_of(load("twmd", layer=6).requested)
     ('twmd', 'twmd_layer_6')
     """
-    from twmd_registry.registry.spec import keys_to_set, make_spec, member_specs
+    from twmd_registry.registry.spec import keys_to_set, make_spec
 
     if spec.members:
-        members = (f"{'' if weight == 1 else f'{weight:g}-'}{name_of(one)}" for weight, one in member_specs(spec))
+        members = (f"{'' if one.weight == 1 else f'{one.weight:g}-'}{name_of(one.spec)}" for one in spec.members)
         return "-".join([str(spec.metric), *members])
     changed = keys_to_set(spec)
     usual = make_spec(spec.metric, preset) if preset else None

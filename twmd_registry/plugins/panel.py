@@ -19,7 +19,7 @@ from twmd_registry.engine.result import COUNTS, ScoreSet
 from twmd_registry.engine.scorer import Scorer, load
 from twmd_registry.errors import SpecError
 from twmd_registry.messages import warn
-from twmd_registry.registry.members import split_name
+from twmd_registry.registry.metric_spec import split_name
 from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS, MetricName
 from twmd_registry.registry.signature import Signature
 

@@ -18,12 +18,12 @@ from twmd_registry.engine.shared_passes import check_needs_no_sources
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins import metric_classes
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.members import split_name
+from twmd_registry.registry.metric_spec import AppliedSpec, MetricSpec, split_name
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.options import MetricKeys
 from twmd_registry.registry.references import present_references
 from twmd_registry.registry.signature import Signature
-from twmd_registry.registry.spec import MetricSpec, make_spec, members_or_self
+from twmd_registry.registry.spec import make_spec
 
 SCALE = 100.0
 STREAMS = (
@@ -46,7 +46,7 @@ class EmbeddingSignature(BaseSignature):
     def __init__(self, args: dict[str, Any]) -> None:
         """Read the scorer's applied specification from the metric's attributes."""
         super().__init__(args)
-        self._spec: MetricSpec = args["scorer"].spec
+        self._spec: AppliedSpec = args["scorer"].spec
 
     def format(self, short: bool = False) -> str:  # noqa: FBT002 (SacreBLEU's)
         """Write the signature, long or short."""
@@ -57,11 +57,13 @@ class EmbeddingSignature(BaseSignature):
 
     def whole(self, *, short: bool = False) -> str:
         """Write the signature with the metric's name, as all other output has it."""
+        given = {name: str(self.info[name]).lower() for name in ("nrefs", "bs", "ar", "seed")}
+        # A seed of none is a value where SacreBLEU drew without one, and else no value.
         known: dict[str, Any] = {
-            name: str(value).lower() for name in ("nrefs", "bs", "ar", "seed") if (value := self.info[name]) is not None
+            name: int(text) if text.isdecimal() else text for name, text in given.items() if self.info[name] is not None
         }
-        if all(member.against == "source" for member in members_or_self(self._spec)):
-            known["nrefs"] = "0"
+        if all(member.against == "source" for member in self._spec.members_or_self):
+            known["nrefs"] = 0
         return Signature(self._spec, **known).format(short=short)
 
 

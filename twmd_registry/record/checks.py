@@ -13,8 +13,8 @@ from twmd_registry.engine.input_warnings import check_sample
 from twmd_registry.errors import InputError
 from twmd_registry.messages import warn
 from twmd_registry.record.content import Record, RecordedSystem
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.signature import parse_signature
-from twmd_registry.registry.spec import MetricSpec
 
 TRIALS, _BLOCK = 10_000, 100
 """Trials of the test, and how many of them are drawn at once."""
@@ -77,7 +77,7 @@ def check_not_worse(record: Record, baseline: Record, alpha: float, seed: int) -
     return checks
 
 
-def _by_settings(system: RecordedSystem) -> dict[tuple[MetricSpec, str | None], SystemScore]:
+def _by_settings(system: RecordedSystem) -> dict[tuple[MetricSpec, int | str | None], SystemScore]:
     """Return our results by their signature without the tests and intervals beside it."""
     results = [(parse_signature(result.signature), result) for result in system.results if not result.is_lexical]
     return {(signature.spec, signature.nrefs): result for signature, result in results}

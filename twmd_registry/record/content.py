@@ -120,10 +120,11 @@ def _recorded(column: MetricColumn, cell: SystemScore, segments: int) -> SystemS
 def spec_keys(signature: Signature) -> dict[str, str]:
     """Return everything that a signature says, as text."""
     spec = signature.spec
-    keys = spec.texts()
-    trailer = {"nrefs": signature.nrefs, "bs": signature.bs, "ar": signature.ar, "seed": signature.seed}
-    known = {name: value for name, value in {"fingerprint": spec.fingerprint, **trailer}.items() if value is not None}
-    return {"metric": str(spec.metric), **keys, **known, "version": signature.version}
+    counts = {name: getattr(signature, name) for name in ("nrefs", "bs", "ar", "seed")}
+    known = {
+        name: str(value) for name, value in {"fingerprint": spec.fingerprint, **counts}.items() if value is not None
+    }
+    return {"metric": str(spec.metric), **spec.texts(), **known, "version": signature.version}
 
 
 def environment(device: str = "auto") -> dict[str, str]:

@@ -25,7 +25,6 @@ from twmd_registry.registry.hashes import LENGTH, reread
 from twmd_registry.registry.names import LEXICAL_NAMES
 from twmd_registry.registry.options import PART_NAMES, LocalFiles, RunOptions, resolve_local_files, signed_hashes
 from twmd_registry.registry.signature import Signature, describe_changes, parse_signature
-from twmd_registry.registry.spec import members_or_self
 from twmd_registry.version import __version__
 
 TOLERANCES = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
@@ -135,7 +134,7 @@ def verify_record(
     fresh = _compare_again(record, texts, rescored, recorded=False)[0] if differ else {}
     samples = record.resampling.samples if record.resampling else 0
     checks = []
-    compared = any(member.against for _, signature in _readable(record) for member in members_or_self(signature.spec))
+    compared = any(member.against for _, signature in _readable(record) for member in signature.spec.members_or_self)
     for i, (system, segments) in enumerate(zip(record.systems, texts, strict=True)):
         references = digest_of_texts(Segments([], segments.references)) if record.references else ""
         same_texts = (digest_of_texts(segments, sources=compared), references) == (system.texts, record.references)
@@ -187,7 +186,7 @@ def _readable(record: Record) -> list[tuple[SystemScore, Signature]]:
 def _tolerance(signature: Signature, scores: Sequence[float]) -> float:
     """Return what the coarsest of a signature's number formats allows; a share of scores beyond 1 (`normalize=no`)."""
     largest = float(np.abs(scores).max(initial=1.0))
-    return largest * max(TOLERANCES[member.dtype or "float32"] for member in members_or_self(signature.spec))
+    return largest * max(TOLERANCES[member.dtype or "float32"] for member in signature.spec.members_or_self)
 
 
 def _corpus_tolerance(limit: float, segments: int) -> float:

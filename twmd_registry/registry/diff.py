@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.signature import Signature, changes_between, parse_signature
-from twmd_registry.registry.spec import MetricSpec, member_specs
 
 
 class Difference(NamedTuple):
@@ -82,17 +82,16 @@ def _spec_differences(a: MetricSpec, b: MetricSpec) -> Iterator[Difference]:
 
 
 def _member_differences(a: MetricSpec, b: MetricSpec) -> Iterator[Difference]:
-    first, second = member_specs(a), member_specs(b)
-    metrics = [[str(spec.metric) for _, spec in side] for side in (first, second)]
+    metrics = [[str(member.spec.metric) for member in side.members] for side in (a, b)]
     if metrics[0] != metrics[1]:
         what = f"members: {', '.join(metrics[0])} and {', '.join(metrics[1])}"
         yield Difference(what, matters=True)
         return
-    weights = [[weight for weight, _ in side] for side in (first, second)]
+    weights = [[member.weight for member in side.members] for side in (a, b)]
     if weights[0] != weights[1]:
         shown = " and ".join(":".join(f"{weight:g}" for weight in side) for side in weights)
         yield Difference(f"weights: {shown}", matters=True)
-    for number, ((_, member), (_, counterpart)) in enumerate(zip(first, second, strict=True), 1):
+    for number, (member, counterpart) in enumerate(zip(a.members_or_self, b.members_or_self, strict=True), 1):
         for what, matters in _spec_differences(member, counterpart):
             yield Difference(f"member {number}, {member.metric}: {what}", matters)
 
@@ -139,10 +138,13 @@ def labels_of(specs: Sequence[MetricSpec]) -> list[str]:
 
 def _member_labels(specs: Sequence[MetricSpec]) -> dict[MetricSpec, str]:
     """Label the members of every ensemble as the metrics of one comparison."""
-    ensembles = {spec: member_specs(spec) for spec in specs if spec.members}
-    members = list(dict.fromkeys(member for weighted in ensembles.values() for _, member in weighted))
+    ensembles = [spec for spec in specs if spec.members]
+    members = list(dict.fromkeys(member for spec in ensembles for member in spec.members_or_self))
     labels = dict(zip(members, labels_of(members), strict=True)) if members else {}
     return {
-        spec: ",".join(labels[member] if weight == 1 else f"{weight:g}*{labels[member]}" for weight, member in weighted)
-        for spec, weighted in ensembles.items()
+        spec: ",".join(
+            labels[member.spec] if member.weight == 1 else f"{member.weight:g}*{labels[member.spec]}"
+            for member in spec.members
+        )
+        for spec in ensembles
     }

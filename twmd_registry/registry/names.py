@@ -22,7 +22,7 @@ class MetricName(StrEnum):
 # The choices of keys, in their order; what they mean is in `MetricSpec`.
 Output = Literal["precision", "recall", "f1"]
 OUTPUTS: tuple[Output, ...] = get_args(Output)
-Aggregation = Literal["single", "mean", "concat", "pmeans", "routing"]
+AggregationKind = Literal["mean", "concat", "pmeans", "routing"]
 RoutingKernel = Literal["gaussian", "epanechnikov"]  # MoverScore paper, A.2
 Special = Literal["cls", "none", "all", "partners"]
 # A table of word vectors has no vector of unknown words, and leaves them out in both cases.
@@ -30,8 +30,8 @@ Unknown = Literal["keep", "apart"]
 Subwords = Literal["keep", "drop"]
 Punctuation = Literal["keep", "drop", "drop-ascii"]  # the last as MoverScore's program: `string.punctuation`
 StopwordUnit = Literal["word", "piece"]  # the second as MoverScore's program
-Centering = Literal["none", "dimension", "sentence", "batch", "corpus", "background"]
-CENTERINGS: tuple[Centering, ...] = get_args(Centering)
+CenteringKind = Literal["none", "dimension", "sentence", "batch", "corpus", "background"]
+CENTERINGS: tuple[CenteringKind, ...] = get_args(CenteringKind)
 Side = Literal["joint", "separate"]
 Against = Literal["reference", "source", "both"]
 Units = Literal["texts", "sentences"]

@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 from twmd_registry.errors import SpecError
 from twmd_registry.messages import menu
-from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.names import (
-    Activation,
-    Against,
-    Distance,
-    Dtype,
-    First,
-    Multiref,
-    Objective,
-    Output,
-    Punctuation,
-    Side,
-    Special,
-    StopwordUnit,
-    Subwords,
-    Transform,
-    Units,
-    Unknown,
-    Vectors,
-)
-from twmd_registry.registry.spec import MetricSpec, members_or_self
+from twmd_registry.registry.keys import KEYS, Place, SpecKeys
+from twmd_registry.registry.metric_spec import MetricSpec
 
 _UNITS = {"": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 
@@ -68,17 +48,13 @@ class RunOptions:
         object.__setattr__(self, "keep_references", _bytes("keep_references", self.keep_references))
 
 
-def _bytes(name: str, value: object) -> int:
+def _bytes(name: str, given: object) -> int:
     """Read a number of bytes; raises SpecError."""
-    match = re.fullmatch(rf"(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})", str(value)) if type(value) in {int, str} else None
+    match = re.fullmatch(rf"(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})", str(given)) if type(given) in {int, str} else None
     if match is None:
         expected = 'a number of bytes from 0, or one with kB, MB or GB ("256MB")'
-        raise SpecError(f"{name}={value!r} is not possible: expected {expected}.")
+        raise SpecError(f"{name}={given!r} is not possible: expected {expected}.")
     return int(float(match[1]) * _UNITS[match[2]])
-
-
-Place = str | os.PathLike[str]
-YesNo = bool | Literal["yes", "no"]
 
 
 class RunKeys(TypedDict, total=False):
@@ -91,48 +67,8 @@ class RunKeys(TypedDict, total=False):
     drop_missing: bool | None
 
 
-class MetricKeys(RunKeys, total=False):
+class MetricKeys(SpecKeys, RunKeys, total=False):
     """What `load` takes as keywords: the keys of a specification and run options; None means "not given"."""
-
-    output: Output | None
-    members: str | Sequence[str] | None
-    model: Place | None
-    revision: str | None
-    adapter: Place | None
-    layer: int | str | Sequence[int] | None
-    aggregation: str | None
-    special: Special | None
-    unknown: Unknown | None
-    subwords: Subwords | None
-    punctuation: Punctuation | None
-    stopwords: Place | None
-    stopword_unit: StopwordUnit | None
-    ngram: int | Literal["sentence"] | None
-    idf: str | None
-    centering: str | None
-    centering_size: int | None
-    centering_side: Side | None
-    against: Against | None
-    source_weight: float | None
-    align: Units | None
-    padding: int | Literal["none"] | None
-    temperature: float | None
-    iterations: int | Literal["converged"] | None
-    objective: Objective | None
-    distance: Distance | None
-    transform: Transform | None
-    vectors: Vectors | None
-    normalize: YesNo | None
-    prompt: str | None
-    activation: Activation | None
-    scale: float | None
-    first: First | None
-    symmetric: YesNo | None
-    clip: YesNo | None
-    baseline: Place | None
-    multiref: Multiref | None
-    truncation: str | None
-    dtype: Dtype | None
 
 
 class PartKeys(RunKeys, total=False):
@@ -153,12 +89,12 @@ PARAMETERS = ("metric", "preset", "sources", "progress")
 """Parameters of the functions that take keys as keywords: a misspelt one arrives among the keys."""
 
 
-def split_options(keywords: dict[str, Any], menu_of_keys: tuple[str, ...]) -> tuple[RunOptions, dict[str, Any]]:
+def split_options(given: dict[str, Any], menu_of_keys: tuple[str, ...]) -> tuple[RunOptions, dict[str, Any]]:
     """Split what a user gave into run options and specification keys, whose values are checked where the metric is
     known. Raises SpecError for a name that is neither, with `menu_of_keys`, those that the metric uses.
     """
-    options = {name: value for name, value in keywords.items() if name in OPTION_NAMES and value is not None}
-    keys = {name: value for name, value in keywords.items() if name not in OPTION_NAMES}
+    options = {name: value for name, value in given.items() if name in OPTION_NAMES and value is not None}
+    keys = {name: value for name, value in given.items() if name not in OPTION_NAMES}
     for name in keys:
         if name == "preset":
             where = "load(metric, preset), evaluate.load(metric, preset) or by --preset"
@@ -202,13 +138,13 @@ class LocalFiles:
 def signed_hashes(specs: Iterable[MetricSpec]) -> dict[str, set[str]]:
     """Return the hashes of the parts of some signed specifications, by kind; of an unsigned model, its name."""
     known: dict[str, set[str]] = {name: set() for name in PART_NAMES}
-    for member_spec in (member for spec in specs for member in members_or_self(spec)):
-        renamed = {"model": member_spec.fingerprint or member_spec.model, "idf": member_spec.idf_file}
-        for name in PART_NAMES:
-            if value := renamed.get(name, getattr(member_spec, name)):
+    for each in (member for spec in specs for member in spec.members_or_self):
+        known["background"].update(each.centering.means)
+        named = {"model": each.fingerprint or each.model, "idf": each.idf.table if each.idf else None}
+        named |= {"adapter": each.adapter, "stopwords": each.stopwords, "baseline": each.baseline}
+        for name, value in named.items():
+            if value:
                 known[name].add(value.rpartition("@")[2])
-        if member_spec.source_background:
-            known["background"].add(member_spec.source_background)
     return known
 
 

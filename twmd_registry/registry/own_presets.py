@@ -7,9 +7,10 @@ from pathlib import Path
 
 from twmd_registry.errors import FileError, SpecError, not_utf8
 from twmd_registry.messages import menu, warn
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.paths import home, write_file
 from twmd_registry.registry.presets import HASHES, Preset, check_name, presets, read_presets, write_presets
-from twmd_registry.registry.spec import MetricSpec, apply_preset
+from twmd_registry.registry.spec import apply_preset
 
 PRESET_FILE = "preset.toml"
 """The preset in the folder of a trained adapter."""
@@ -60,7 +61,7 @@ def warn_about_other_settings(spec: MetricSpec, folder: Path) -> None:
     if not path.is_file():
         return
     for trained in (apply_preset(preset, {}) for preset in read_preset_file(path)[1]):
-        now, then = (s.values() | {"metric": s.metric, "centering": s.centering_kind} for s in (spec, trained))
+        now, then = (s.values() | {"metric": s.metric, "centering": s.centering.kind} for s in (spec, trained))
         odd = [name for name in _LEARNED.split() if now.get(name) != then.get(name)]
         if odd:
             shown = "; ".join(f"{name} is {now.get(name)}, and was {then.get(name)}" for name in odd)

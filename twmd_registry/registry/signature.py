@@ -9,7 +9,7 @@ import contextlib
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 from urllib.parse import unquote
 
 from twmd_registry.errors import SignatureError, SpecError
@@ -17,19 +17,20 @@ from twmd_registry.messages import warn
 from twmd_registry.registry.bert_score import language_of
 from twmd_registry.registry.hashes import LENGTH
 from twmd_registry.registry.keys import KEYS, Value
-from twmd_registry.registry.members import split_name, write_members, write_value
+from twmd_registry.registry.metric_spec import (
+    HASH,
+    AppliedSpec,
+    MetricSpec,
+    required_keys,
+    split_name,
+    write_members,
+    write_value,
+)
 from twmd_registry.registry.metrics import Metric, entry
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 from twmd_registry.registry.presets import Preset
-from twmd_registry.registry.spec import (
-    MetricSpec,
-    apply_preset,
-    check_keys_together,
-    member_specs,
-    members_or_self,
-    required_keys,
-    without_neutral,
-)
+from twmd_registry.registry.spec import apply_preset
+from twmd_registry.registry.values import Layers
 from twmd_registry.version import __version__
 
 VERSIONS: tuple[str, ...] = ("1.0.0",)
@@ -40,16 +41,25 @@ metrics that it concerns, and the line of CHANGELOG.md.
 """
 
 _SAFE = "/._-+ ,[]="
-_COUNT = (r"[1-9][0-9]{0,8}", "a number from 1")
+
+
+class _Trailing(NamedTuple):
+    """A field after the keys: its short name, the pattern of its value, that in words, the word that is no number."""
+
+    short: str
+    pattern: str
+    expected: str
+    word: str | None = None
+
+
+_COUNT = ("[1-9][0-9]{0,8}", "a number from 1")
 _TRAILER = {
-    "nrefs": ("nr", r"var|0|[1-9][0-9]{0,8}", "a number from 0 or 'var'"),
-    "bs": ("bs", *_COUNT),
-    "ar": ("ar", *_COUNT),
-    "seed": ("rs", r"none|[0-9]{1,20}", "a number or 'none'"),
-    "version": ("v", r".*", ""),
+    "nrefs": _Trailing("nr", "var|0|[1-9][0-9]{0,8}", "a number from 0 or 'var'", "var"),
+    "bs": _Trailing("bs", *_COUNT),
+    "ar": _Trailing("ar", *_COUNT),
+    "seed": _Trailing("rs", "none|[0-9]{1,20}", "a number or 'none'", "none"),
+    "version": _Trailing("v", ".*", ""),
 }
-"""The fields after the keys: short name, pattern of the value, and its meaning."""
-_HASH = re.compile(rf"[0-9a-f]{{{LENGTH}}}")
 BLANK = "?"
 MEMBERS = "members"
 """The key that is written in parentheses after the metric."""
@@ -67,42 +77,36 @@ class Signature:
             scoring.
         bs: Bootstrap resamples behind a confidence interval or a paired test; None without them, as SacreBLEU has it.
         ar: Trials of an approximate randomisation test, likewise.
-        seed: Of either.
+        seed: Of either; ``none`` where SacreBLEU drew without one.
         version: The version of this package.
     """
 
-    spec: MetricSpec
-    nrefs: str | None = None
-    bs: str | None = None
-    ar: str | None = None
-    seed: str | None = None
+    spec: AppliedSpec
+    nrefs: int | Literal["var"] | None = None
+    bs: int | None = None
+    ar: int | None = None
+    seed: int | Literal["none"] | None = None
     version: str = __version__
+
+    def __post_init__(self) -> None:
+        """Raise SpecError for a count that no signature can show."""
+        for name, field in _TRAILER.items():
+            value = getattr(self, name)
+            is_number = type(value) is int or (isinstance(value, str) and value == field.word)
+            if name != "version" and value is not None and not (is_number and re.fullmatch(field.pattern, str(value))):
+                raise SpecError(f"{name}={value!r} is not possible: expected {field.expected}.")
 
     def format(self, *, short: bool = False) -> str:
         """Write the signature.
 
-        A key that the metric needs and that depends on a model (the layer and the model of a preset for any model,
-        ``last:5``) is shown as ``?``; such a line stands for the preset and is not parsed.
-
         Args:
             short: Use the one- or two-letter key names.
         """
-        members = write_members(member_specs(self.spec), short=short) if self.spec.members else None
-        fields = [f"{self.spec.metric}({members})" if members else str(self.spec.metric)]
-        known = self.spec.values()
-        needed = set(required_keys(self.spec))
-        for name in KEYS:
-            if name == MEMBERS or (name not in known and name not in needed):
-                continue
-            is_settled = name in known and not is_request(name, known[name])
-            text = write_value(name, known[name], _SAFE) if is_settled else BLANK
-            if name == "model" and self.spec.fingerprint:
-                text += f"@{self.spec.fingerprint}"
-            fields.append(f"{KEYS[name].short if short else name}:{text}")
-        for name, (short_name, *_) in _TRAILER.items():
+        fields = _write_fields(self.spec, short=short)
+        for name, field in _TRAILER.items():
             trailing = getattr(self, name)
             if trailing is not None:
-                fields.append(f"{short_name if short else name}:{trailing}")
+                fields.append(f"{field.short if short else name}:{trailing}")
         return "|".join(fields)
 
     def __str__(self) -> str:
@@ -112,16 +116,36 @@ class Signature:
     __repr__ = __str__
 
 
+def _write_fields(spec: MetricSpec, *, short: bool = False, blank: Collection[str] = ()) -> list[str]:
+    """Write the metric and the keys; those that are missing or open, and those in `blank`, as ``?``."""
+    members = f"({write_members(spec.members, short=short)})" if spec.members else ""
+    fields, known = [f"{spec.metric}{members}"], spec.values()
+    needed = required_keys(spec.metric, known)
+    for name, key in KEYS.items():
+        if name == MEMBERS or (name not in known and name not in needed):
+            continue
+        is_open = name not in known or name in blank
+        is_open |= name == "layer" and spec.layer is not None and spec.layer.is_open
+        text = BLANK if is_open else write_value(name, known[name], _SAFE)
+        if name == "model" and spec.fingerprint and not is_open:
+            text += f"@{spec.fingerprint}"
+        fields.append(f"{key.short if short else name}:{text}")
+    return fields
+
+
+def describe_preset(preset: Preset, nrefs: int | None = None) -> str:
+    """Return the signature of a preset before scoring, or with a number of references. A key that depends on a model
+    (the layer and the model of a preset for any model) is shown as ``?``; such a line is not parsed.
+    """
+    is_open = preset.model is None and preset.metric is not MetricName.ENSEMBLE
+    spec = apply_preset(preset, {"model": "any"} if is_open else {})
+    counted = [] if nrefs is None else [f"nrefs:{nrefs}"]
+    return "|".join([*_write_fields(spec, blank=["model"] if is_open else []), *counted, f"version:{__version__}"])
+
+
 def canonical(preset: Preset) -> Signature:
-    """Return the signature of a preset before scoring; a model that it leaves open, or a layer, is shown as ``?``."""
-    if preset.model is not None or MEMBERS in preset.keys:
-        return Signature(apply_preset(preset, {}))
-    return Signature(apply_preset(preset, {"model": "any"}).replace(model=None))
-
-
-def is_request(name: str, value: Value) -> bool:
-    """Return whether a value depends on the model: ``layer=last:5``."""
-    return name == "layer" and str(value).startswith("last")
+    """Return the signature of a preset before scoring; raise SpecError where it depends on a model (the layer)."""
+    return Signature(AppliedSpec.of(apply_preset(preset, {})))
 
 
 _Field = tuple[str, int]
@@ -167,15 +191,41 @@ def parse_signature(text: str | Signature) -> Signature:
             _fail(column, "members are given after the metric already.")
         members = text
     values = {name: _read_value(name, *field) for name, field in fields.items() if name not in _TRAILER}
-    fingerprint = _read_fingerprint(*fields["model"]) if "model" in fields else None
-    spec = MetricSpec(metric=metric, fingerprint=fingerprint, **without_neutral(values))  # type: ignore[arg-type]
     if metric is MetricName.ENSEMBLE or members is not None:
-        spec = spec.replace(members=_read_members(metric, members, len(name) + 1))
-    _check_whole(spec, fields, end)
+        if metric is not MetricName.ENSEMBLE or not members:
+            _fail(len(name) + 1, "an ensemble, and nothing else, has its members in parentheses: ensemble(...).")
+        if re.search(r"=\?([@;,]|$)", members):  # a name that is a question mark is percent-encoded
+            _fail(len(name) + 1, "a value of a member is a blank: fill in what was used.")
+        with _at(len(name) + 1):
+            spec = AppliedSpec(metric=metric, members=members)
+    else:
+        spec = _read_spec(metric, values, fields, end)
     version = _read_version(fields.get("version"), end)
     if version != VERSIONS[-1]:
         warn(f"this signature was written by version {version}; {describe_changes(spec, version)}")
-    return Signature(spec, **{name: _read_trailing(name, *fields[name]) for name in _TRAILER if name in fields})
+    return Signature(spec, version=version, **_read_counts(fields))
+
+
+def _read_spec(metric: MetricName, values: dict[str, Value], fields: dict[str, _Field], end: int) -> AppliedSpec:
+    """Make the specification; an error names the column of the field that is wrong, or the end."""
+    for name in required_keys(metric, values):
+        if name not in fields:
+            _fail(end, f"{name} is missing: the signature is cut off, edited, or not from this package.")
+    fingerprint = _read_fingerprint(*fields["model"]) if "model" in fields else None
+    keys: dict[str, Any] = {**values}
+    if "layer" in values and Layers.parse(values["layer"]).is_open:
+        request = f"layer:{values['layer']} is a request"
+        _fail(fields["layer"][1], f"{request}: a signature says which layers were read.")
+    for name in ("stopwords", "idf", "centering", "baseline"):
+        value = str(values.get(name, ""))
+        named = value.partition(":")[2] if name in {"centering", "idf"} else value
+        parts = named.split("+") if name == "centering" else [named]
+        is_packaged = name == "baseline" and language_of(value)  # a table of this package
+        if named and not is_packaged and value != KEYS[name].neutral and not all(map(HASH.fullmatch, parts)):
+            expected = f"a signature names it by its hash, {LENGTH} hexadecimal digits"
+            _fail(fields[name][1], f"{value} names a file: {expected}.")
+    with _at(end):
+        return AppliedSpec(metric=metric, fingerprint=fingerprint, **keys)
 
 
 def _fail(column: int, what: object, cause: BaseException | None = None) -> NoReturn:
@@ -195,7 +245,7 @@ def _at(column: int) -> Iterator[None]:
 
 def _split(rest: list[str], column: int, facts: Metric) -> dict[str, _Field]:
     """Split fields by their keys, each of which occurs once and in order."""
-    short = {KEYS[name].short: name for name in facts.keys} | {form[0]: name for name, form in _TRAILER.items()}
+    short = {KEYS[name].short: name for name in facts.keys} | {form.short: name for name, form in _TRAILER.items()}
     order = [*facts.keys, *_TRAILER]
     fields: dict[str, _Field] = {}
     last = -1
@@ -220,63 +270,26 @@ def _read_value(name: str, text: str, column: int) -> Value:
     except UnicodeDecodeError as error:
         _fail(column, f"{name}:{text} is not percent-encoded UTF-8.", error)
     with _at(column):
-        value = KEYS[name].parse(unquoted)
-    _check_settled(name, value, column)
-    return value
-
-
-def _check_settled(name: str, value: Value, column: int) -> None:
-    """Refuse a value that depends on a model, or names a file on a machine."""
-    named = str(value).partition(":")[2] if name in {"centering", "idf"} else str(value)
-    parts = named.split("+") if name == "centering" else [named]
-    is_fitted = name in {"centering", "idf", "stopwords", "baseline"}
-    is_fitted = is_fitted and not (name == "baseline" and language_of(str(value)))  # a table of this package
-    if is_fitted and named and value != KEYS[name].neutral and not all(map(_HASH.fullmatch, parts)):
-        _fail(column, f"{value} names a file: a signature names it by its hash, {LENGTH} hexadecimal digits.")
-    if is_request(name, value):
-        _fail(column, f"layer:{value} is a request: a signature says which layers were read.")
-
-
-def _read_members(metric: MetricName, members: str | None, column: int) -> str:
-    """Read the members of an ensemble, each of them complete."""
-    if metric is not MetricName.ENSEMBLE or not members:
-        _fail(column, "an ensemble, and nothing else, has its members in parentheses: ensemble(...).")
-    with _at(column):
-        specs = member_specs(MetricSpec(metric=metric, members=members))
-    for number, (_, spec) in enumerate(specs, 1):
-        if missing := [name for name in required_keys(spec) if getattr(spec, name) is None]:
-            lacks = f"member {number} of the ensemble, {spec.metric}, lacks {', '.join(missing)}"
-            _fail(column, f"{lacks}: the signature is edited, or cut off.")
-        if spec.fingerprint is not None:
-            _read_fingerprint(f"@{spec.fingerprint}", column)
-        for name, value in spec.values().items():
-            if value == BLANK:
-                _fail(column, f"{name} of member {number} is a blank: fill in what was used.")
-            _check_settled(name, value, column)
-    return write_members(specs)
+        return KEYS[name].parse(unquoted)
 
 
 def _read_fingerprint(model: str, column: int) -> str | None:
     _, at, content = model.partition("@")
-    if at and not _HASH.fullmatch(content):
+    if at and not HASH.fullmatch(content):
         _fail(column, f"@{content} is not the content of a model: expected {LENGTH} hexadecimal digits after @.")
     return content if at else None
 
 
-def _check_whole(spec: MetricSpec, fields: dict[str, _Field], end: int) -> None:
-    """Refuse a signature that lacks a key, or whose values exclude each other."""
-    for name in required_keys(spec):
-        if name not in fields and name != MEMBERS:
-            _fail(end, f"{name} is missing: the signature is cut off, edited, or not from this package.")
-    with _at(end):
-        check_keys_together(spec)
-
-
-def _read_trailing(name: str, text: str, column: int) -> str:
-    _, pattern, expected = _TRAILER[name]
-    if not re.fullmatch(pattern, text):
-        _fail(column, f"{name} is {expected}, not {text!r}.")
-    return text
+def _read_counts(fields: dict[str, _Field]) -> dict[str, Any]:
+    """Return the counts after the keys: numbers, or the word that stands for one."""
+    counts = dict[str, Any]()
+    for name, field in _TRAILER.items():
+        if name != "version" and name in fields:
+            text, column = fields[name]
+            if not re.fullmatch(field.pattern, text):
+                _fail(column, f"{name} is {field.expected}, not {text!r}.")
+            counts[name] = text if text == field.word else int(text)
+    return counts
 
 
 def _read_version(field: _Field | None, end: int) -> str:
@@ -293,7 +306,7 @@ def _read_version(field: _Field | None, end: int) -> str:
 def changes_between(spec: MetricSpec, one: str, other: str) -> list[str]:
     """Return what moved the scores of a specification, or of its members, between two versions in either order."""
     old, new = sorted((VERSIONS.index(one), VERSIONS.index(other)))
-    metrics = {member.metric for member in members_or_self(spec)}
+    metrics = {member.metric for member in spec.members_or_self}
     return [
         f"{version}: {what}"
         for version, concerned, what in CHANGES

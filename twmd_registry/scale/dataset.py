@@ -24,8 +24,8 @@ from twmd_registry.files.tables import USUAL_REFERENCES, Columns
 from twmd_registry.messages import collect_warnings, no_column
 from twmd_registry.progress import Stage
 from twmd_registry.record.content import environment
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.names import OUTPUTS
-from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scale.inputs import PLACE, REJECTED, REJECTS, SUMMARY, check_row
 
 Metrics = str | MetricSpec | Scorer | Sequence[str | MetricSpec | Scorer]
@@ -100,7 +100,7 @@ def check_metrics(metrics: Sequence[Scorer | str]) -> list[Scorer]:
     for given in scorers:
         check_needs_no_sources(given)
         check_whole_calls(member.requested for member in given.members)
-        if any(member.requested.centering_kind == "batch" for member in given.members):
+        if any(member.requested.centering.kind == "batch" for member in given.members):
             raise SpecError(
                 "centering=batch depends on the order of rows, and a data set of Ray's has none: take centering=corpus "
                 "(all rows, in two passes), centering=background:FILE (twmd fit mean), or none."
@@ -313,7 +313,7 @@ class _Score:
         if self.job.summarise:
             summary = {
                 "counts": [score.counts.as_dict() for score in scores],
-                "nrefs": [score.signature.nrefs or "" for score in scores],
+                "nrefs": [score.signature.nrefs for score in scores],
                 "warnings": held,
                 "environment": environment(self.job.scorers[0].options.device),
             }

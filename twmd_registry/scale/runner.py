@@ -291,7 +291,7 @@ def _make_record(job: ScoringJob, found: Sequence[InputFile], folder: _Folder, s
 
     names, columns, rows, rejected = names_of(job.scorers), job.names(), 0, 0
     sums, messages, environments = Counter[str](), Counter[str](), dict[str, None]()
-    counts, numbers = [Counter[str]() for _ in names], [set[str]() for _ in names]
+    counts, numbers = [Counter[str]() for _ in names], [set[Any]() for _ in names]
     for path in folder.files():
         if not path.endswith(".parquet"):
             continue

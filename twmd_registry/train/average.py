@@ -15,11 +15,12 @@ from twmd_registry.errors import FileError, SpecError
 from twmd_registry.metaeval.overlap import TRAINING_DATA, read_hashes, write_hashes
 from twmd_registry.models.files import ModelFiles, find_adapter, find_model, open_adapter
 from twmd_registry.models.load import load_encoder
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.names import Dtype
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import PRESET_FILE, read_preset_file
 from twmd_registry.registry.presets import Preset
-from twmd_registry.registry.spec import MetricSpec, apply_preset
+from twmd_registry.registry.spec import apply_preset
 from twmd_registry.train.model import require_training
 from twmd_registry.train.trained_files import save_adapter, save_documents, save_means, writing
 

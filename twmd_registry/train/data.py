@@ -18,8 +18,8 @@ from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.messages import warn
 from twmd_registry.metaeval.overlap import Hashes, hash_references, normalise
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.presets import describe_model
-from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.train.recipe import MIN_CORRELATED, Recipe
 
 MIN_SEGMENTS = 2

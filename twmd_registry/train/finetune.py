@@ -22,9 +22,9 @@ from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.overlap import TRAINING_DATA, read_hashes, write_hashes
 from twmd_registry.models.files import find_model
 from twmd_registry.models.vectors import is_static
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.paths import write_atomically
-from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.train import data, trained_files
 from twmd_registry.train.data import Example, TrainingData
 from twmd_registry.train.model import TrainedMetric, add_lora, lora_modules, require_training, set_dropout, unfreeze

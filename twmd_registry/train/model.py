@@ -25,8 +25,8 @@ from twmd_registry.engine.result import SIDE
 from twmd_registry.engine.token_vectors import TokenView
 from twmd_registry.errors import ModelError, SpecError, missing_extra
 from twmd_registry.models.inference import exact_arithmetic
+from twmd_registry.registry.metric_spec import AppliedSpec
 from twmd_registry.registry.names import Multiref
-from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.train.recipe import MSE_SHARE, Recipe, Target
 
 MIN_CORRELATION = 0.1
@@ -37,7 +37,7 @@ FUSED_ATTENTION = 256
 tokens as for 256, up to 14 times as long as the gradient of separate products; from 256 tokens on it needs less memory.
 """
 
-TARGETS: dict[Target, Callable[[Tensor, MetricSpec], Tensor]] = {
+TARGETS: dict[Target, Callable[[Tensor, AppliedSpec], Tensor]] = {
     "output": lambda sides, spec: sides[SIDE[spec.output]],
     "mean": lambda sides, _: (sides[0] + sides[1]) / 2,
 }
@@ -49,7 +49,7 @@ class TrainedMetric(nn.Module):
     """An encoder, a specification and a line, with ``log_scale`` = log a and ``offset`` = b."""
 
     def __init__(
-        self, encoder: Encoder, spec: MetricSpec, view: TokenView, recipe: Recipe, *, batch_tokens: int | None = None
+        self, encoder: Encoder, spec: AppliedSpec, view: TokenView, recipe: Recipe, *, batch_tokens: int | None = None
     ) -> None:
         """Combine an applied specification, its view, and an encoder of its own, whose weights will change."""
         super().__init__()
@@ -62,14 +62,14 @@ class TrainedMetric(nn.Module):
         self._batch_tokens = batch_tokens
         self._multiref = cast("Multiref", spec.multiref)
 
-    def _run(self, pairs: Pairs, spec: MetricSpec) -> PipelineRun:
-        views = {spec: replace(self._view, centering_size=spec.centering_size)}
+    def _run(self, pairs: Pairs, spec: AppliedSpec) -> PipelineRun:
+        views = {spec: replace(self._view, centering=spec.centering)}
         return PipelineRun(self._encoder, views, pairs, batch_tokens=self._batch_tokens)
 
     def similarities(self, segments: Segments) -> Tensor:
         """Return differentiable similarities of segments, which are one centering batch; shape (segments,)."""
         spec, pairs = self._spec, make_pairs(segments)
-        if spec.centering_kind == "batch":
+        if spec.centering.kind == "batch":
             spec = spec.replace(centering_size=len(segments.predictions))
         target = TARGETS[self._recipe.target]
         runs = self._run(pairs, spec).score_chunks()

@@ -11,7 +11,7 @@ from twmd_registry.messages import menu
 from twmd_registry.registry.metrics import CATALOGUE
 
 if TYPE_CHECKING:  # the command line imports the names below for its help text, without the presets
-    from twmd_registry.registry.spec import MetricSpec
+    from twmd_registry.registry.metric_spec import MetricSpec
 
 TRAINABLE = tuple(name for name, metric in CATALOGUE.items() if metric.untrainable is None)
 POPULATIONS = frozenset({"batch", "corpus"})
@@ -79,11 +79,11 @@ def check_trainable(spec: MetricSpec, recipe: Recipe) -> None:
     metric, problem = spec.metric, ""
     if metric not in TRAINABLE:
         problem = f"{metric} cannot be trained: {CATALOGUE[metric].untrainable}; {menu(metric, TRAINABLE)}"
-    elif spec.centering_kind in POPULATIONS and recipe.batch == 1:
+    elif spec.centering.kind in POPULATIONS and recipe.batch == 1:
         problem = f"centering={spec.centering} with a training batch of 1 subtracts a segment's own mean from it"
-    elif spec.idf in {"corpus", "references"}:
+    elif spec.idf is not None and spec.idf.is_counted:
         problem = f"idf={spec.idf} counts over the texts that are scored: use idf=background:HASH"
-    elif spec.against == "both" or spec.source_background:
+    elif spec.against == "both" or len(spec.centering.means) > 1:
         problem = "train one comparison at a time, with one mean vector: against=source or reference"
     elif spec.baseline is not None:
         problem = "a baseline belongs to the untrained metric: fit one for the trained metric ('twmd fit baseline')"

@@ -19,12 +19,13 @@ from twmd_registry.errors import FileError, TwmdError
 from twmd_registry.models.files import ModelFiles, find_adapter, find_model
 from twmd_registry.models.fingerprint import tokenizer_files
 from twmd_registry.models.fitted import save
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import Dtype
 from twmd_registry.registry.own_presets import PRESET_FILE
 from twmd_registry.registry.paths import write_atomically
 from twmd_registry.registry.presets import Preset, write_presets
-from twmd_registry.registry.spec import MetricSpec, keys_to_set
+from twmd_registry.registry.spec import keys_to_set
 from twmd_registry.version import __version__
 
 

@@ -23,7 +23,7 @@ from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.encode.mean_vectors import find_background
 from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.models.files import find_model
-from twmd_registry.registry.names import CENTERINGS, EMBEDDED_MODEL, Centering
+from twmd_registry.registry.names import CENTERINGS, EMBEDDED_MODEL, CenteringKind
 from twmd_registry.registry.options import RunOptions
 
 SOME = [
@@ -66,7 +66,7 @@ class Oracle:
         background = find_background(None, files.fingerprint, None) if name == EMBEDDED_MODEL else None
         self.background = None if background is None else background.content["none"].double().numpy()
 
-    def center(self, centering: Centering, k: int) -> list[list[np.ndarray]]:
+    def center(self, centering: CenteringKind, k: int) -> list[list[np.ndarray]]:
         """Return unit vectors by text and word; NaN where nothing is left."""
         texts, centered = self.vectors[k], []
         for t, text in enumerate(texts):
@@ -81,7 +81,7 @@ class Oracle:
             centered.append([r / a if a > 1e-6 * b else r * np.nan for r, (a, b) in zip(rest, lengths, strict=True)])
         return centered
 
-    def average(self, similarity: Similarity, centering: Centering, k: int) -> float:
+    def average(self, similarity: Similarity, centering: CenteringKind, k: int) -> float:
         """Return the mean over strata of the mean over the stratum's pairs; undefined pairs weigh nothing."""
         vectors = self.center(centering, k)
         places = [(t, w) for t, ids in enumerate(self.ids) for w in range(len(ids))]

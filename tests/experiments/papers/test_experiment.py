@@ -14,7 +14,9 @@ from tests.conftest import shared
 from tests.rated_files import LANGUAGE_PAIRS
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.sets import HUB
-from twmd_registry.registry.spec import MetricSpec, make_spec
+from twmd_registry.registry.metric_spec import MetricSpec
+from twmd_registry.registry.spec import make_spec
+from twmd_registry.registry.values import Aggregation, Idf, Layers
 
 TABLES = [name for name in experiment_names() if read_experiment(name).printed and name != "twmd-appendix-b"]
 
@@ -110,7 +112,7 @@ def test_rows_of_the_twmd_paper_map_to_their_specifications() -> None:
     assert settings_of("twmd-table6")["BERTscore"].output == "recall"
     assert settings_of("twmd-table1")["BERTscore"].special == "none"
     whole, mover = settings_of("twmd-table1")["SBERT-dim"], settings_of("twmd-table2")["MoverScore"]
-    assert (whole.vectors, whole.centering, mover.centering) == ("unit", "dimension", "none")
+    assert (whole.vectors, whole.centering.kind, mover.centering.kind) == ("unit", "dimension", "none")
     assert {mover.ngram, mover.distance, mover.transform, mover.idf} == {None}
     rows = ("TWMD", "TRWMD", "TWMD-b", "TRWMD-b")
     for number in (1, 2, 3, 5, 6, 7, 8, 9):
@@ -122,7 +124,7 @@ def test_rows_of_the_twmd_paper_map_to_their_specifications() -> None:
 
 def test_figures_vary_the_keys_that_they_name() -> None:
     by_layer = settings_of("twmd-figure6", depth=2, layer=None)
-    assert [(spec.metric, str(spec.centering_kind), spec.layer) for spec in by_layer.values()] == [
+    assert [(spec.metric, spec.centering.kind, spec.values()["layer"]) for spec in by_layer.values()] == [
         (metric, centering, layer)
         for metric in ("sbert", "wordset_cka", "moverscore", "bertscore_centered", "twmd", "trwmd")
         for centering in ("none", "batch")
@@ -148,16 +150,17 @@ def test_rows_of_the_moverscore_paper_map_to_their_specifications() -> None:
     assert result["WMD-2"] == v1.replace(ngram=2)
     assert result["SMD"] == make_spec("moverscore", "moverscore-smd", model="a/b", layer="8-12")
     greedy = result["BERTSCORE-F1"]
-    assert (greedy.special, greedy.centering, greedy.output) == ("partners", "none", "f1")
+    assert (greedy.special, greedy.centering.kind, greedy.output) == ("partners", "none", "f1")
     hard = settings_of("moverscore-table5", layer=None)
     shared_keys = ("layer", "special", "subwords", "punctuation", "idf", "centering")
     assert len({tuple(getattr(spec, name) for name in shared_keys) for spec in hard.values()}) == 1
     outputs = {name: spec.output for name, spec in hard.items() if spec.output}
     assert outputs == {"HMD-F1": "f1", "HMD-RECALL": "recall", "HMD-PREC": "precision"}
-    assert (hard["HMD-F1"].layer, hard["HMD-F1"].idf, hard["WMD-BIGRAM"].ngram) == (9, "corpus", 2)
-    assert {spec.layer for spec in settings_of("moverscore-table5", layer=3).values()} == {3}
+    assert (hard["HMD-F1"].layer, hard["HMD-F1"].idf) == (Layers((9,)), Idf("corpus"))
+    assert hard["WMD-BIGRAM"].ngram == 2
+    assert {spec.layer for spec in settings_of("moverscore-table5", layer=3).values()} == {Layers((3,))}
     several = settings_of("moverscore-table6", layer=None)
-    assert several["WMD-1 + ROUTING"].aggregation == "routing:gaussian"
+    assert several["WMD-1 + ROUTING"].aggregation == Aggregation.parse("routing")
     assert several["WMD-1 + PMEANS"] == v1
     assert settings_of("moverscore-figure2", layer=None) == {"WordMover": v1}
 
@@ -168,10 +171,11 @@ def test_rows_of_the_moverscore_paper_map_to_their_specifications() -> None:
 )
 def test_encoder_of_another_depth_reads_its_last_five_layers_or_all(depth: int, last: list[int], ninth: int) -> None:
     several = settings_of("moverscore-table1", depth=depth, layer=None)["WMD-1"]
-    assert (several.layers, several.aggregation) == (tuple(last), "pmeans:-inf,1,inf" if len(last) > 1 else None)
-    assert settings_of("moverscore-table5", depth=depth, layer=None)["HMD-F1"].layer == ninth
+    assert several.layer == Layers(tuple(last))
+    assert several.aggregation == (Aggregation.parse("pmeans:-inf,1,inf") if len(last) > 1 else None)
+    assert settings_of("moverscore-table5", depth=depth, layer=None)["HMD-F1"].layer == Layers((ninth,))
     rows = settings_of("moverscore-table6", depth=depth, layer=None).items()
-    single = {row: spec.layer for row, spec in rows if "LAYER" in row}
+    single = {row: spec.values()["layer"] for row, spec in rows if "LAYER" in row}
     assert single == {f"WMD-1 + LAYER {k}": layer for k, layer in zip(range(13 - len(last), 13), last, strict=True)}
 
 
@@ -179,7 +183,7 @@ def test_members_and_encoders_of_the_paper_are_replaced_and_matched() -> None:
     given = {"STSScore": "stsscore;clip=yes"}
     assert settings_of("stsscore-table2", members=given)["embedded"].clip is True
     assert settings_of("stsscore-table4", members=given)["Longer"].clip is True
-    assert "clip=yes" in str(settings_of("stsscore-table3", members=given)["Ensemble"].members)
+    assert "clip=yes" in settings_of("stsscore-table3", members=given)["Ensemble"].texts()["members"]
     assert settings_of("stsscore-table3")["STSScore"].clip is not True
     with pytest.raises(SpecError, match="expected one metric with its keys, not 2"):
         settings_of("stsscore-table1", members={"S-BERT": "sbert,twmd"})

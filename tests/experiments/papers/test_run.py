@@ -24,8 +24,9 @@ from twmd_registry.errors import FileError, InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.corpora import read_sts, read_tac, read_wmt
 from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.metaeval.side_by_side import score_lexically
+from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.spec import MetricSpec, make_spec
+from twmd_registry.registry.spec import make_spec
 
 pytestmark = pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
 """Tiny models are untuned, and some tables leave language pairs out; where a warning matters, a test asks for it."""

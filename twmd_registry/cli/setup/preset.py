@@ -9,7 +9,7 @@ from twmd_registry.cli.output import format_table
 from twmd_registry.cli.terminal import say
 from twmd_registry.registry.own_presets import add_preset, added_presets, remove_preset
 from twmd_registry.registry.presets import presets
-from twmd_registry.registry.signature import canonical
+from twmd_registry.registry.signature import describe_preset
 
 preset_command = group(
     "preset",
@@ -26,7 +26,7 @@ preset_command = group(
 def add_command(arguments: Arguments) -> int:
     """Add a preset from a TOML file, such as 'twmd tune -o DIR' writes."""
     for preset in add_preset(arguments.file, arguments.name):
-        print(f"added {preset.name} for {preset.metric}: {canonical(preset)}")
+        print(f"added {preset.name} for {preset.metric}: {describe_preset(preset)}")
     return 0
 
 
@@ -38,7 +38,7 @@ def list_command(arguments: Arguments) -> int:
     if not added and arguments.format == "text":
         print("no preset was added here")
         return 0
-    rows = [[preset.name, str(preset.metric), str(canonical(preset))] for preset in added]
+    rows = [[preset.name, str(preset.metric), describe_preset(preset)] for preset in added]
     say(format_table(("preset", "metric", "signature"), rows, arguments.format))
     return 0
 
