@@ -62,6 +62,15 @@ def test_requests_that_share_a_pass_get_what_they_get_alone(metric: str, tasks: 
             assert notices == warned
 
 
+def test_request_has_the_warnings_of_its_own_pairs(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, number in (("MAX_CHECKS", 1), ("CHECK_EVERY", 1), ("WARM_SWEEPS", 0)):
+        monkeypatch.setattr(f"twmd_registry.align.sinkhorn.{name}", number)
+    of_one_token = check_segments(["rain"], ["snow"])
+    with made("twmd;special=none;iterations=converged;temperature=0.02") as scorer:
+        outcomes = score_together(scorer, [of_one_token, check_segments(*texts), of_one_token])
+    assert ["did not converge" in " ".join(notices) for _, notices in outcomes] == [False, True, False]
+
+
 def test_refused_texts_do_not_hurt_neighbours(tasks: list[Segments]) -> None:
     with Scorer(spec_with_keys("twmd")) as scorer:
         first, refused, last = score_together(scorer, [tasks[0], check_segments([RUSSIAN], [RUSSIAN]), tasks[1]])

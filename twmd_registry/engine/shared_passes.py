@@ -85,16 +85,20 @@ def _share_pass(tasks: Sequence[Segments]) -> Callable[[int], GroupScore]:
 
     @cache
     def score_merged(*group: Backend) -> Scored | None:
-        try:
-            return group[0].score_group(group, merged, split_progress(None, 0, stages=1))
-        except (TwmdError, MemoryError, RuntimeError) as error:
-            if not isinstance(error, TwmdError) and not is_out_of_memory(error):
-                raise
-            return None
+        with collect_warnings() as held:
+            try:
+                result = group[0].score_group(group, merged, split_progress(None, 0, stages=1))
+            except (TwmdError, MemoryError, RuntimeError) as error:
+                if not isinstance(error, TwmdError) and not is_out_of_memory(error):
+                    raise
+                return None
+        return None if held else result
 
     def score_group(number: int, group: Sequence[Backend], request_pairs: Pairs, stage: Stage) -> Scored:
         result = score_merged(*group)
-        if result is None:  # a request makes the pass fail: each is scored alone, so that the others have their scores
+        if (
+            result is None
+        ):  # a request makes the pass fail or warn: each is scored alone, for its own scores and warnings
             return group[0].score_group(group, request_pairs, stage)
         scores, flags = result
         here = slice(ends[number], ends[number + 1])
