@@ -14,6 +14,7 @@ import twmd_registry
 from tests import tiny
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.metaeval.correlation import correlate
+from twmd_registry.models.sentence import replace_network
 
 FIRST = [
     "the cat sat on mat",
@@ -86,7 +87,7 @@ def test_loss_is_the_squared_error_of_the_score(metric: Any, iterations: int | N
 
 @pytest.mark.parametrize("metric", ["sbert", "bertscore_centered"])
 def test_evaluator_takes_any_metric_of_an_encoder_and_merges_adapters(metric: str, tmp_path: Path) -> None:
-    from peft import LoraConfig, TaskType
+    from peft import LoraConfig, TaskType, get_peft_model
 
     from twmd_registry.plugins.sentence_transformers import MetricEvaluator
 
@@ -98,7 +99,9 @@ def test_evaluator_takes_any_metric_of_an_encoder_and_merges_adapters(metric: st
     config = LoraConfig(
         task_type=TaskType.FEATURE_EXTRACTION, r=4, init_lora_weights=False, target_modules="all-linear"
     )
-    model.add_adapter(config)
+    wrapped = get_peft_model(model[0].auto_model, config)
+    if metric == "sbert":  # else the layers alone are PEFT's
+        replace_network(model[0], wrapped)
     adapted = evaluator(model)[f"{metric}_pearson"]
     assert adapted != pytest.approx(plain, abs=1e-4)
     if metric == "sbert":
