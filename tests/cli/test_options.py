@@ -71,7 +71,7 @@ def test_every_run_option_is_read_by_the_engine() -> None:
         ("score r.txt -i h.txt --confidence-n 100", "--confidence-n is for --confidence"),
         ("score r.txt -i h.txt --seed 1", "--seed is for"),
         ("score r.txt -i h.txt --confidence -sl", "-b and -sl"),
-        ("score -i h.jsonl -o out --engine ray --seed 1", "--seed cannot be used with --engine ray"),
+        ("score -i h.jsonl -o out --engine ray --seed 1", "--seed cannot be used with"),
         ("report --agreement wmt:h.jsonl -o x.html --src h.txt", "--src is not read with --agreement"),
         ("train stsscore . -o out --batch-tokens 9", "No such option"),
         ("fit idf h.txt --batch-tokens 9", "No such option"),
