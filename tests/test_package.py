@@ -159,13 +159,6 @@ def test_released_files_are_small_and_name_no_folder_of_a_machine(
         assert not (found := of_a_machine.search(content)), (name, found)
 
 
-def test_a_second_build_gives_the_same_bytes(dist: Path, tmp_path: Path) -> None:
-    build(tmp_path)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
-        path.name: path.read_bytes() for path in dist.iterdir()
-    }
-
-
 def test_metadata_is_what_pypi_wants_and_names_the_command(
     metadata: Message, wheel: Mapping[str, bytes], dist: Path
 ) -> None:

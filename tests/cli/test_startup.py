@@ -85,10 +85,6 @@ def test_every_help_text_has_an_example_of_its_own_command() -> None:
     assert [path for path, _ in COMMANDS if path not in shown] == []
 
 
-def test_every_option_has_a_help_text() -> None:
-    assert [(path, param.name) for path, param in OPTIONS if not param.help] == []
-
-
 def test_help_of_score_shows_fifteen_options_first_and_all_others_under_more() -> None:
     score = dict(COMMANDS)["twmd score"]
     assert isinstance(score, click.RichCommand)

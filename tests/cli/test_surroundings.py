@@ -95,7 +95,7 @@ def test_file_of_such_a_name_cannot_be_written() -> None:
             write_file(Path(name), b"")
 
 
-def test_hidden_files_are_no_outputs(tmp_path: Path) -> None:
+def test_hidden_files_are_not_outputs(tmp_path: Path) -> None:
     for name in ("._S1.txt", "S1.txt", ".S2.txt", "S2.md"):
         (tmp_path / name).touch()
     assert [path.name for path in visible_files(tmp_path, "*.txt")] == ["S1.txt"]

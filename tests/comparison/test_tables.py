@@ -91,7 +91,7 @@ def test_numbers_beside_undefined_ones_and_long_names_are_not_broken() -> None:
     assert max(map(len, shown.splitlines())) <= WIDTH
 
 
-def test_names_that_begin_with_a_decimal_are_no_numbers() -> None:
+def test_names_that_begin_with_a_decimal_are_not_numbers() -> None:
     rows = [
         ["agrees", f"{size}-instruct-{'x' * 30}", f"twmd {'layer=3 ' * 6}", *["0.864953"] * 7] for size in (3.5, 4.1)
     ]

@@ -138,7 +138,7 @@ def test_sentence_of_one_side_is_compared_with_two_of_the_other() -> None:
 
 
 @pytest.mark.parametrize("metric", ALIGNED)
-def test_document_and_itself_score_one_and_blank_lines_are_no_sentences(metric: str) -> None:
+def test_document_against_itself_scores_one_and_blank_lines_do_not_count(metric: str) -> None:
     texts = ["\n".join(PREDICTION), "", "\n \n" + "\n\n".join(REFERENCE) + "\n"]
     found = score(texts, ["\n".join(PREDICTION), "\n", "\n".join(REFERENCE)], metric, align="sentences")
     assert found.scores == pytest.approx((1.0, 1.0, 1.0), abs=TOLERANCE)

@@ -71,7 +71,7 @@ def test_request_has_the_warnings_of_its_own_pairs(texts: Texts, monkeypatch: py
     assert ["did not converge" in " ".join(notices) for _, notices in outcomes] == [False, True, False]
 
 
-def test_refused_texts_do_not_hurt_neighbours(tasks: list[Segments]) -> None:
+def test_rejected_texts_do_not_affect_neighbours(tasks: list[Segments]) -> None:
     with Scorer(spec_with_keys("twmd")) as scorer:
         first, refused, last = score_together(scorer, [tasks[0], check_segments([RUSSIAN], [RUSSIAN]), tasks[1]])
     assert isinstance(refused[0], InputError)

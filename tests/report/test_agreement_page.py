@@ -65,4 +65,3 @@ def test_pictures_of_the_documentation_are_small_and_drawn_by_this_package() -> 
         made = b"Software\0twmd-registry " if name.endswith(".png") else b">twmd-registry "
         assert made in content
         assert len(content) < LARGEST_PICTURE
-        assert f"docs/{name}" in (DOCS.parent / "Makefile").read_text(encoding="utf-8")

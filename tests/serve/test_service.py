@@ -218,7 +218,7 @@ def test_tools_give_the_scores_of_python() -> None:
         assert (result.is_error, words in result.content[0].text) == (True, True)
 
 
-def test_calls_that_are_no_calls_do_not_hurt_others_and_the_server_ends_with_its_input() -> None:
+def test_invalid_calls_do_not_stop_the_server_which_ends_with_its_input() -> None:
     def call(number: int, method: str, parameters: dict[str, Any]) -> str:
         return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": parameters})
 
@@ -464,7 +464,7 @@ def random_body(draw: random.Random) -> bytes:
 
 
 class TestClients:
-    def test_killed_clients_do_not_hurt_others(self, served: ServingProcess, texts: Texts) -> None:
+    def test_killed_clients_do_not_affect_others(self, served: ServingProcess, texts: Texts) -> None:
         body = json.dumps(body_of(texts)).encode()
         for data in (request_of(body), request_of(body)[:-20], b"POST /score HTT", b"\0\xff\r\n\r\n"):
             for _ in range(10):
