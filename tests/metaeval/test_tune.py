@@ -114,7 +114,7 @@ def test_grid_has_every_combination_of_keys_that_the_metric_uses() -> None:
 @pytest.mark.parametrize("metric", ["twmd", "bertscore_centered", "sbert"])
 @pytest.mark.parametrize(("depth", "most"), [(24, MAX_SETTINGS), (6, 5)])
 def test_limit_removes_layers_and_temperatures_before_other_values(metric: str, depth: int, most: int) -> None:
-    everything, limited = (list(settings(metric, "a/b", range(1, depth + 1), most=m)) for m in (None, most))
+    everything, limited = (list(settings(metric, "a/b", range(1, depth + 1), max_settings=m)) for m in (None, most))
     assert 0 < len(limited) <= most
     assert set(limited) <= set(everything)
     if most >= MAX_SETTINGS:

@@ -75,7 +75,7 @@ def tune_command(arguments: Arguments) -> int:
         layers = [int(layer)] if layer is not None else arguments.layers
         limit, kept = None if arguments.tried else MAX_SETTINGS // len(metrics), ("layer",) if layers else ()
         layers = layers or layers_above_embeddings(model, options)
-        grids = [settings(metric, model, layers, tried, most=limit, kept=kept) for metric in metrics]
+        grids = [settings(metric, model, layers, tried, max_settings=limit, kept=kept) for metric in metrics]
         specs = list(dict.fromkeys(itertools.chain.from_iterable(grids)))
         segments = sum(len(rated.ratings) for rated in data.values())
         if limit:

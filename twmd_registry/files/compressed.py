@@ -36,9 +36,9 @@ def open_unpacked(file: io.BufferedReader) -> io.BufferedIOBase:
     return lzma.LZMAFile(file) if first.startswith(_XZ) else file
 
 
-def read_whole(name: object, opened: Callable[[], AbstractContextManager[Any]], most: float = math.inf) -> bytes:
+def read_whole(name: object, opened: Callable[[], AbstractContextManager[Any]], max_bytes: float = math.inf) -> bytes:
     """Read a file to its end; raises FileError where it cannot be read or unpacked, and, before it fills the memory,
-    for a line that no text has and for more bytes than `most`.
+    for a line that no text has and for more bytes than `max_bytes`.
     """
     content, line, is_text, problem = io.BytesIO(), 0, True, ""  # its bytes are returned without a copy
     try:
@@ -48,8 +48,8 @@ def read_whole(name: object, opened: Callable[[], AbstractContextManager[Any]], 
                     is_text = not piece.startswith((_GZIP, _XZ, PARQUET))
                 content.write(piece)
                 line = len(piece) - 1 - piece.rfind(b"\n") + (0 if b"\n" in piece else line)
-                if content.tell() > most:
-                    problem = f" unpacks to more than {most:,} bytes, far more than its own: unpack it yourself"
+                if content.tell() > max_bytes:
+                    problem = f" unpacks to more than {max_bytes:,} bytes, far more than its own: unpack it yourself"
                 elif is_text and line > LONGEST_LINE:
                     hint = "; write its array as JSON lines (jq -c '.[]')" if content.getvalue()[:1] == b"[" else ""
                     problem = f" has a line of more than {LONGEST_LINE:,} bytes: this is no text{hint}"
@@ -66,8 +66,8 @@ def unpack(name: object, content: bytes) -> bytes:
     """Undo gzip or xz, and return other content as it is; raises FileError as `read_whole`."""
     if not is_packed(content):
         return content
-    most = max(MAX_UNPACKED, LARGEST_RATIO * len(content))
-    return read_whole(name, lambda: open_unpacked(io.BufferedReader(io.BytesIO(content))), most)
+    max_bytes = max(MAX_UNPACKED, LARGEST_RATIO * len(content))
+    return read_whole(name, lambda: open_unpacked(io.BufferedReader(io.BytesIO(content))), max_bytes)
 
 
 def read_content(path: Path) -> bytes:

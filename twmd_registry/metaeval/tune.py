@@ -58,12 +58,12 @@ def settings(
     layers: Iterable[int],
     tried: Mapping[str, Sequence[Any]] | None = None,
     *,
-    most: int | None = None,
+    max_settings: int | None = None,
     kept: Sequence[str] = (),
 ) -> list[MetricSpec]:
     """Return every setting of the grid for one metric, an encoder and its hidden states.
 
-    `tried` has values by key, in place of `GRID` or beside it. With `most`, fewer values are tried of the keys in
+    `tried` has values by key, in place of `GRID` or beside it. With `max_settings`, fewer values are tried of the keys in
     `ORDERED`, then of others, but all of those in `kept`.
 
     >>> tried = {"temperature": [0.1, 0.2], "special": ["cls"], "centering": ["none"]}
@@ -77,8 +77,8 @@ def settings(
     grid = {name: tuple(values) for name, values in axes.items() if name in keys}
     if metric != MetricName.BERTSCORE_CENTERED:
         grid["special"] = tuple(value for value in grid["special"] if value != "partners")
-    if most is not None:
-        grid = _thin_out(grid, most, kept)
+    if max_settings is not None:
+        grid = _thin_out(grid, max_settings, kept)
     specs = list[MetricSpec]()
     for values in itertools.product(*grid.values()):
         with suppress(SpecError):  # of values that exclude each other, as raw vectors and sentence centering
@@ -88,12 +88,12 @@ def settings(
     return specs
 
 
-def _thin_out(grid: Mapping[str, Sequence[Any]], most: int, kept: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+def _thin_out(grid: Mapping[str, Sequence[Any]], max_settings: int, kept: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     """Remove values from the longest axes of a grid until it has at most a number of settings."""
     sizes = {name: len(values) for name, values in grid.items()}
     for names in (ORDERED, tuple(grid)):
         free = [name for name in names if name in grid and name not in kept]
-        while math.prod(sizes.values()) > most and any(sizes[name] > 1 for name in free):
+        while math.prod(sizes.values()) > max_settings and any(sizes[name] > 1 for name in free):
             sizes[max(free, key=sizes.__getitem__)] -= 1
     return {name: tuple(spread(values, sizes[name])) for name, values in grid.items()}
 

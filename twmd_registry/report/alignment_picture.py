@@ -62,15 +62,15 @@ def check_picture_file(path: Path) -> None:
         require_matplotlib(f"a picture as {suffix} needs matplotlib (.html needs nothing)")
 
 
-def check_drawable(alignment: Alignment, most: int = MAX_TOKENS) -> None:
-    """Raise InputError if a text has no tokens, and SpecError if it has more than `most`."""
+def check_drawable(alignment: Alignment, max_tokens: int = MAX_TOKENS) -> None:
+    """Raise InputError if a text has no tokens, and SpecError if it has more than `max_tokens`."""
     rows, columns = len(alignment.hypothesis), len(alignment.reference)
     if not rows or not columns:
         side = second_text(alignment) if rows else "hypothesis"
         raise InputError(f"there is nothing to draw: the {side} has no tokens.")
-    if max(rows, columns) > most:
-        more = f"'twmd align' draws up to {MAX_TOKENS}" if most < MAX_TOKENS else "explain(i) gives the data"
-        raise SpecError(f"{rows} and {columns} tokens: at most {most} tokens a side can be drawn; {more}.")
+    if max(rows, columns) > max_tokens:
+        more = f"'twmd align' draws up to {MAX_TOKENS}" if max_tokens < MAX_TOKENS else "explain(i) gives the data"
+        raise SpecError(f"{rows} and {columns} tokens: at most {max_tokens} tokens a side can be drawn; {more}.")
 
 
 def title(alignment: Alignment) -> str:

@@ -76,22 +76,22 @@ def disagreements(columns: Sequence[MetricColumn]) -> np.ndarray:
     return np.where(known.sum(axis=0) > 1, span, np.nan)
 
 
-def choose_highlights(comparison: SystemComparison, most: int) -> list[Highlight]:
+def choose_highlights(comparison: SystemComparison, max_segments: int) -> list[Highlight]:
     """Choose segments: half where the first metric separates systems most, then those where metrics disagree most.
 
-    A segment is chosen once. Segments on which all agree are never chosen. There are at most `most` segments.
+    A segment is chosen once. Segments on which all agree are never chosen. There are at most `max_segments` segments.
     """
     chosen: dict[int, Highlight] = {}
     columns, systems = comparison.columns, list(map(visible, comparison.systems))
     first, scores = columns[0], segment_scores(columns[0])
-    for segment in _greatest(np.ptp(scores, axis=0))[: most // 2 if len(systems) > 1 else 0]:
+    for segment in _greatest(np.ptp(scores, axis=0))[: max_segments // 2 if len(systems) > 1 else 0]:
         best, worst = int(scores[:, segment].argmax()), int(scores[:, segment].argmin())
         ends = " and ".join(f"{number(first, scores[i, segment])} to {systems[i]}" for i in (best, worst))
         chosen[segment] = Highlight(segment, (best, worst), f"systems differ: {first.name} gives {ends}")
     ranks = np.array([percentile_ranks(column) for column in columns])
     for place in _greatest(disagreements(columns).ravel()):
         system, segment = divmod(place, scores.shape[1])
-        if len(chosen) < most and segment not in chosen:
+        if len(chosen) < max_segments and segment not in chosen:
             ranked = ranks[:, system, segment]
             extremes = int(np.nanargmax(ranked)), int(np.nanargmin(ranked))
             high, low = (f"{columns[k].name} ranks it above {ranked[k]:.0%}" for k in extremes)
