@@ -63,7 +63,7 @@ def settings(
 ) -> list[MetricSpec]:
     """Return every setting of the grid for one metric, an encoder and its hidden states.
 
-    `tried` has values by key, in place of `GRID` or beside it. With `max_settings`, fewer values are tried of the keys in
+    `tried` has values by key, in place of `GRID` or beside it. With `max_settings`, fewer values are tried of those in
     `ORDERED`, then of others, but all of those in `kept`.
 
     >>> tried = {"temperature": [0.1, 0.2], "special": ["cls"], "centering": ["none"]}
