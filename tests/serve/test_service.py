@@ -325,7 +325,11 @@ class TestScores:
         assert 'twmd_answers_total{status="200"}' in ask(served.port, "/prometheus").body
         routes = set(ask(served.port, "/openapi.json").body["paths"])
         assert routes == {"/score", "/align", "/metrics", "/signature", "/prometheus", "/health"}
-        assert "/openapi.json" in ask(served.port, "/docs").body
+        pages = ask(served.port, "/docs").body, ask(served.port, "/").body
+        assert "/openapi.json" in pages[0]
+        assert all(f"POST {route}" in pages[0] for route in ("/score", "/align"))
+        assert "-d '{" in pages[1]
+        assert not re.search(r"<script|<link|src=|https?://(?!127\.0\.0\.1)", pages[0])  # it loads nothing
 
     def test_commands_of_the_page_give_the_answers_that_it_shows(self, served: ServingProcess) -> None:
         page = (Path(__file__).resolve().parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")

@@ -25,7 +25,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 import anyio
 import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Request
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, create_model
 from starlette.exceptions import HTTPException
@@ -40,6 +40,7 @@ from twmd_registry.messages import collect_warnings, menu
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.paths import read_secret
 from twmd_registry.serve.connection import Connection
+from twmd_registry.template import render
 from twmd_registry.version import __version__
 
 Answer: TypeAlias = dict[str, Any]
@@ -312,6 +313,54 @@ async def health() -> JSONResponse:
     return JSONResponse({"status": "ok", "version": __version__})
 
 
+ABOUT = (
+    "Scores generated texts against references by embedding metrics; higher is closer. Publish the signature with a "
+    "score: it names exactly what was computed. Tools use the first metric of list_metrics if none is named."
+)
+KINDS = {
+    "predictions": "a list of texts",
+    "references": "a text, or a list of texts, per prediction",
+    "sources": "the text that was translated, per prediction",
+    "metric": "one of the listed metrics; the first, if it is left out",
+    "prediction": "a text",
+    "reference": "a text",
+}
+"""What the fields of requests are, in words."""
+BODIES = {
+    "/score": {"predictions": ["the cat sat on the mat"], "references": ["a cat was sitting on the mat"]},
+    "/align": {"prediction": "the cat sat", "reference": "a cat was sitting"},
+}
+
+
+def _example(request: Request, path: str) -> str:
+    """Write a call of this service by curl."""
+    key = " -H 'Authorization: Bearer KEY'" if request.app.state.key else ""
+    url = f"{request.base_url}{path.removeprefix('/')}"
+    if path not in BODIES:
+        return f"curl{key} {url}"
+    return f"curl{key} -H 'Content-Type: application/json' \\\n  -d '{json.dumps(BODIES[path])}' \\\n  {url}"
+
+
+@without_key.get("/", include_in_schema=False)
+async def home(request: Request) -> Response:
+    """Say what this is, and show one call: as a page for browsers, else as text."""
+    call, names = _example(request, "/score"), list(_service(request).scorers)
+    if "text/html" in request.headers.get("accept", ""):
+        about = {"version": __version__, "call": call, "metrics": names, "with_key": request.app.state.key is not None}
+        return HTMLResponse(render("home.html", "serve", **about))
+    return PlainTextResponse(
+        f"twmd-registry {__version__}: {ABOUT}\nMetrics: {', '.join(names)}. See /docs.\n\n{call}\n"
+    )
+
+
+@without_key.get("/docs", include_in_schema=False)
+async def docs(request: Request) -> HTMLResponse:
+    """Show every call, from the OpenAPI document; the page loads nothing from elsewhere."""
+    api = request.app.openapi()
+    examples = {path: _example(request, path) for path in api["paths"]}
+    return HTMLResponse(render("docs.html", "serve", api=api, kinds=KINDS, examples=examples))
+
+
 async def _answer(
     request: Request, kind: type[BaseModel], call: Callable[..., Coroutine[Any, Any, Answer]]
 ) -> JSONResponse:
@@ -412,6 +461,8 @@ def make_app(service: Service, key: str | None = None) -> FastAPI:
         title="twmd-registry",
         version=__version__,
         description="Embedding metrics for generated text, with signatures.",
+        docs_url=None,  # FastAPI's pages load their scripts from elsewhere
+        redoc_url=None,
         lifespan=lambda _app: service.running(),
         exception_handlers=dict.fromkeys((TwmdError, HTTPException, ClientDisconnect), _refuse),
     )
@@ -473,11 +524,6 @@ def serve_http(service: Service, host: str, port: int, key: str | None, announce
         server.handle_exit = stop  # type: ignore[assignment]  # uvicorn's own raises the signal again at the end
         server.run([listener])
 
-
-ABOUT = (
-    "Scores generated texts against references by embedding metrics; higher is closer. Publish the signature with a "
-    "score: it names exactly what was computed. Tools use the first metric of list_metrics if none is named."
-)
 
 _NoFields = create_model("NoFields", __config__=ConfigDict(extra="forbid"))
 
