@@ -32,9 +32,10 @@ from tests import tiny
 from tests.conftest import fill_disk
 from tests.processes import run_beside
 from twmd_registry.cli import main
+from twmd_registry.engine.result import NOTED
 from twmd_registry.errors import InputError, SpecError, TwmdError, TwmdWarning
-from twmd_registry.plugins.panel import BESIDE
 from twmd_registry.plugins.transformers import RegistryCallback, make_compute_metrics
+from twmd_registry.registry.names import OUTPUTS
 
 SOURCES = ["the cat sat", "a dog ran over the hill", "we saw it again", "rain today", "the dog and the cat"]
 TARGETS = [
@@ -153,7 +154,6 @@ def run(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Seq2SeqTrain
         metric_for_best_model="twmd",
         max_steps=3,
     )
-    metrics.follow(found)
     found.train()
     found.create_model_card()
     return found
@@ -167,9 +167,9 @@ class TestOneRun:
     def test_scores_are_finite_numbers_of_what_was_generated(self, run: Any) -> None:
         logged = self.logged(run)
         assert set(logged) == {1, 2, 3}
-        keys = {"eval_twmd", *(f"eval_twmd_{key}" for key in BESIDE), "eval_bleu"}
+        keys = {"eval_twmd", *(f"eval_twmd_{key}" for key in OUTPUTS), "eval_bleu"}
         for found in logged.values():
-            assert set(found) == keys
+            assert keys <= set(found) <= keys | {f"eval_twmd_{key}" for key in NOTED}
             assert all(type(value) is float and math.isfinite(value) for value in found.values())
 
     def test_best_checkpoint_is_that_of_the_best_score(self, run: Any) -> None:
@@ -208,6 +208,8 @@ class TestOneRun:
             name: best[f"eval_{name}"] for name in ("twmd", "bleu")
         }
         signature = next(one.metric_args["signature"] for one in card.data.eval_results if one.metric_type == "twmd")
+        assert card.text.count(f"`{signature}`") == 1
+        assert twmd_registry.parse_signature(signature).spec.layer == 2
         assert twmd_registry.parse_signature(signature).spec.layers == (2,)
 
 

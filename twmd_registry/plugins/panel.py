@@ -15,7 +15,7 @@ from twmd_registry.comparison.cells import MetricColumn
 from twmd_registry.comparison.systems import compare_systems
 from twmd_registry.engine.distributed import Ranks, score_over_ranks, world_size
 from twmd_registry.engine.pairs import Segments, check_segments
-from twmd_registry.engine.result import COUNTS, ScoreSet
+from twmd_registry.engine.result import NOTED, ScoreSet
 from twmd_registry.engine.scorer import Scorer, load
 from twmd_registry.errors import SpecError
 from twmd_registry.messages import warn
@@ -23,8 +23,8 @@ from twmd_registry.registry.metric_spec import split_name
 from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS, MetricName
 from twmd_registry.registry.signature import Signature
 
-BESIDE = (*OUTPUTS, *COUNTS)
-"""Results of our metrics beside the score."""
+BESIDE = (*OUTPUTS, *NOTED)
+"""Results of our metrics beside the score: its sides, and the counts that are not zero."""
 T = TypeVar("T")
 
 
@@ -69,7 +69,8 @@ def score_evaluation(panel: Panel, predictions: Sequence[str], references: Any, 
     pairs = list[tuple[str, float]]()
     for name, scores in ours.items():
         whole = scores.as_dict()
-        pairs += [(name, scores.score), *((f"{name}_{key}", float(whole[key])) for key in BESIDE if key in whole)]
+        beside = (key for key in BESIDE if key in whole and (whole[key] or key not in NOTED))
+        pairs += [(name, scores.score), *((f"{name}_{key}", float(whole[key])) for key in beside)]
     pairs += [*((name, column.cells[0].score) for name, column in lexical.items()), *others]
     signatures = {name: str(scores.signature) for name, scores in ours.items()}
     signatures |= {name: column.signature for name, column in lexical.items()}

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -247,6 +248,8 @@ KEPT = "256MB"
 """Memory for encoded references: some 6,000 sentences in one layer of 384 dimensions."""
 CARD = "README.md"
 SIGNATURES = "metric_signatures.json"
+SHOWN = "<!-- scores of twmd-registry -->", "<!-- end of scores -->"
+"""Comments around the part of a card's text that is written anew with it."""
 TIMED = "_runtime"
 """The suffix that `Trainer` adds to the name of every evaluation."""
 BY_LENGTH = "group_by_length"
@@ -294,8 +297,21 @@ def add_results(path: Path, evaluations: Iterable[Evaluation]) -> None:
     card, new = ModelCard.load(path), [result for evaluation in evaluations for result in _results(evaluation)]
     replaced = {_what(result) for result in new}
     card.data["eval_results"] = [old for old in card.data.get("eval_results", []) if _what(old) not in replaced] + new
+    shown = {key: text for evaluation in evaluations for key, text in _shown(evaluation).items()}
+    lines = "\n".join([SHOWN[0], "### Signatures of the scores", "", *shown.values(), "", SHOWN[1]])
+    text = re.sub(f"\n*{SHOWN[0]}.*?{SHOWN[1]}", "", card.text, flags=re.DOTALL).rstrip()
+    card.text = f"{text}\n\n{lines}\n"
     card.data["model_name"] = card.data.get("model_name") or path.resolve().parent.name
     write_file(path, str(card).encode())
+
+
+def _shown(evaluation: Evaluation) -> dict[str, str]:
+    """Return a line of a card's text per score, with its signature."""
+    return {
+        f"{evaluation.name}_{key}": f"- `{evaluation.name}_{key}` = {evaluation.values[key]:.4f}: `{signature}`"
+        for key, signature in evaluation.signatures.items()
+        if key in evaluation.values
+    }
 
 
 def _results(evaluation: Evaluation) -> list[Any]:
@@ -330,7 +346,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
 
     `Trainer` takes the same object as ``compute_metrics=`` and in ``callbacks=[...]``. As a callback it writes
     ``metric_signatures.json`` into the output folder; beside every evaluated checkpoint a record and its texts, for
-    ``twmd verify eval_record.json -i eval_texts.jsonl``. After `follow` the model card has the results. In one process
+    ``twmd verify eval_record.json -i eval_texts.jsonl``. The model card has the results. In one process
     it also works without being a callback: then it writes no files, and cannot distinguish evaluation sets.
     """
 
@@ -525,24 +541,46 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
                 hint = "for its results in the model card call trainer.evaluate()"
                 warn(f"the best checkpoint ({self._step}) was not evaluated in this run: {hint}.")
 
+    def on_init_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Let the model cards that `Trainer` writes keep the results of its callbacks."""
+        del args, state, control
+        _keep_results_in_cards()
+
     def follow(self, trainer: Any) -> None:
-        """Add results and signatures to the metadata of every model card that the trainer of this callback writes from
-        now on, by `create_model_card` and so by `push_to_hub`: the results of the weights that were evaluated last.
+        """Add results and signatures to every model card that a trainer writes from now on by a ``create_model_card``
+        of its own; those of transformers' `Trainer` have them without it.
         """
         create = trainer.create_model_card
 
         def create_with_results(*args: Any, **kwargs: Any) -> None:
             create(*args, **kwargs)
-            evaluations = self._evaluations.get(self._step)
-            if (
-                evaluations
-                and trainer.is_world_process_zero()
-                and (path := Path(trainer.args.output_dir, CARD)).is_file()
-            ):
-                with _training_goes_on("the model card has no results"):
-                    add_results(path, evaluations.values())
+            self.add_to_card(trainer)
 
         trainer.create_model_card = create_with_results
+
+    def add_to_card(self, trainer: Any) -> None:
+        """Add the results of the weights that were evaluated last, and their signatures, to a trainer's model card."""
+        evaluations, path = self._evaluations.get(self._step), Path(trainer.args.output_dir, CARD)
+        if evaluations and trainer.is_world_process_zero() and path.is_file():
+            with _training_goes_on("the model card has no results"):
+                add_results(path, evaluations.values())
+
+
+@functools.cache
+def _keep_results_in_cards() -> None:
+    """Let `Trainer.create_model_card`, and so ``push_to_hub``, add what the callbacks of a trainer scored."""
+    from transformers import Trainer
+
+    create = Trainer.create_model_card
+
+    @functools.wraps(create)
+    def create_with_results(self: Any, *args: Any, **kwargs: Any) -> None:
+        create(self, *args, **kwargs)
+        for callback in self.callback_handler.callbacks:
+            if isinstance(callback, RegistryCallback):
+                callback.add_to_card(self)
+
+    Trainer.create_model_card = create_with_results
 
 
 make_compute_metrics = RegistryCallback
