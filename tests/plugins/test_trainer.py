@@ -209,7 +209,6 @@ class TestOneRun:
         }
         signature = next(one.metric_args["signature"] for one in card.data.eval_results if one.metric_type == "twmd")
         assert card.text.count(f"`{signature}`") == 1
-        assert twmd_registry.parse_signature(signature).spec.layer == 2
         assert twmd_registry.parse_signature(signature).spec.layers == (2,)
 
 

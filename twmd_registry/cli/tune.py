@@ -15,7 +15,7 @@ from twmd_registry.cli.metrics import options_of, parse_assignments
 from twmd_registry.cli.output import SUFFIXES, as_json
 from twmd_registry.cli.terminal import HEADER, complain, printed, progress_bar
 from twmd_registry.comparison.text_table import MISSING, UNDEFINED, TextTable, as_text
-from twmd_registry.errors import SpecError
+from twmd_registry.errors import MissingExtraError, SpecError
 from twmd_registry.judgments.sets import read_all_rated, title_of
 from twmd_registry.messages import warn
 from twmd_registry.registry.hashes import known_name
@@ -25,6 +25,7 @@ from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.own_presets import PRESET_FILE
 from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.presets import HASHES, name_preset
+from twmd_registry.registry.spec import make_spec
 
 if TYPE_CHECKING:
     from twmd_registry.judgments.rated import RatedSegments
@@ -64,11 +65,14 @@ def tune_command(arguments: Arguments) -> int:
     name = name_preset(arguments.name, f"{model}-tuned") if arguments.output else ""
     options = options_of(arguments)
     with progress_bar(first="loading torch and the model") as progress:
-        from twmd_registry.metaeval.tune import MAX_SETTINGS, layers_above_embeddings, settings, tune
-        from twmd_registry.report.figures import require_matplotlib
+        from twmd_registry.metaeval.tune import (
+            MAX_SETTINGS,
+            SEGMENTS_PER_SETTING,
+            layers_above_embeddings,
+            settings,
+            tune,
+        )
 
-        if arguments.output:
-            require_matplotlib()
         if "centering" not in tried:
             tried["centering"] = _centerings_to_try(model)
         data = read_all_rated(arguments.data)
@@ -86,14 +90,26 @@ def tune_command(arguments: Arguments) -> int:
             complain("twmd:", HEADER, f"{size} take about {timedelta(seconds=round(seconds))} (h:mm:ss).")
 
         trials = tune(specs, list(data.values()), options, progress, announce)
+        if len(specs) * SEGMENTS_PER_SETTING > segments:
+            many = f"{len(specs)} settings on {segments} rows: the best of so many is partly the best by chance"
+            warn(f"{many}. Rate more, or try fewer by --try and --layers, and check the choice on other data.")
+        defaults = tune([make_spec(metric, model=model) for metric in metrics], list(data.values()), options)
     by_metric = {metric: [trial for trial in trials if trial[0].metric == metric] for metric in metrics}
     digits = None if arguments.format == "json" else 4
-    best = {metric: _rows(trials, digits)[:SHOWN_TRIALS] for metric, trials in by_metric.items()}
+    best = {
+        trial.spec.metric: _shown(by_metric[trial.spec.metric], trial, list(data.values()), digits)
+        for trial in defaults
+    }
     heads = {metric: f"{metric}: {len(trials)} settings on {segments} segments" for metric, trials in by_metric.items()}
     tables = (_table(rows, SUFFIXES[arguments.format], heads[metric]) for metric, rows in best.items())
     with printed(as_json(best) if arguments.format == "json" else "\n\n".join(tables)):
         if arguments.output:
-            _write(arguments.output, name, by_metric, data)
+            written = _write(arguments.output, name, by_metric, data)
+    if arguments.output:
+        listed = ", ".join(written)
+        use = f"twmd setup preset add {arguments.output / PRESET_FILE}"
+        example = f"twmd score ref.txt -i system.txt -m {metrics[0]} --preset {name}"
+        complain("twmd:", HEADER, f"wrote {listed} into {arguments.output}. Next: '{use}', then '{example}'.")
     return 0
 
 
@@ -120,44 +136,73 @@ def _centerings_to_try(model: str) -> tuple[Value, ...]:
     return tuple(value for value in GRID["centering"] if value != "background")
 
 
+def _shown(
+    trials: Sequence[Trial], default: Trial, data: Sequence[RatedSegments], digits: int | None
+) -> list[dict[str, object]]:
+    """Return the rows that are printed: the best trials and the default, each with half the width of its interval."""
+    from twmd_registry.metaeval.tune import half_width, varied_keys
+
+    names = varied_keys(trials)
+    rows = list[dict[str, object]]()
+    for place, trial in enumerate((*trials[:SHOWN_TRIALS], default)):
+        half = half_width(trial.pearson, data)
+        ci = half if digits is None else UNDEFINED if math.isnan(half) else f"{half:.{digits}f}"
+        what = "default" if trial is default else "" if place else "best"
+        rows.append(_row(trial, names, digits) | {"ci": ci, "setting": what})
+    return rows
+
+
 def _rows(trials: Sequence[Trial], digits: int | None = None) -> list[dict[str, object]]:
     """Return a row per trial: the keys in which they differ, and the mean Pearson correlation; as text with digits."""
     from twmd_registry.metaeval.tune import varied_keys
 
-    names, rows = varied_keys(trials), list[dict[str, object]]()
-    for spec, pearson in trials:
-        values = {name: spec.values().get(name, KEYS[name].neutral) for name in names}
-        if digits is None:
-            rows.append({**values, "pearson": pearson})
-            continue
-        cells = {name: MISSING if value is None else KEYS[name].format(value) for name, value in values.items()}
-        rows.append({**cells, "pearson": UNDEFINED if math.isnan(pearson) else f"{pearson:.{digits}f}"})
-    return rows
+    names = varied_keys(trials)
+    return [_row(trial, names, digits) for trial in trials]
+
+
+def _row(trial: Trial, names: Sequence[str], digits: int | None) -> dict[str, object]:
+    spec, pearson = trial
+    values = {name: spec.values().get(name, KEYS[name].neutral) for name in names}
+    if digits is None:
+        return {**values, "pearson": pearson}
+    cells = {name: MISSING if value is None else KEYS[name].format(value) for name, value in values.items()}
+    return {**cells, "pearson": UNDEFINED if math.isnan(pearson) else f"{pearson:.{digits}f}"}
 
 
 def _table(rows: Sequence[dict[str, object]], form: str, title: str = "") -> str:
     cells = [tuple(map(str, row.values())) for row in rows]
-    return as_text(TextTable(title, tuple(rows[0]), cells), form, len(rows[0]) - 1)
+    return as_text(TextTable(title, tuple(rows[0]), cells), form, list(rows[0]).index("pearson"))
 
 
-def _write(folder: Path, name: str, by_metric: dict[str, list[Trial]], data: dict[str, RatedSegments]) -> None:
-    """Write every trial, a surface per metric, the preset, and hashes of the data that it was chosen on."""
+def _write(folder: Path, name: str, by_metric: dict[str, list[Trial]], data: dict[str, RatedSegments]) -> list[str]:
+    """Write every trial, a surface per metric where matplotlib is installed, the preset, and hashes of the data that it
+    was chosen on; return the names of the files.
+    """
     from twmd_registry.metaeval.overlap import write_hashes
     from twmd_registry.metaeval.tune import write_preset
-    from twmd_registry.report.figures import SUFFIXES, SurfacePoint, surface
+    from twmd_registry.report.figures import SUFFIXES, SurfacePoint, require_matplotlib, surface
     from twmd_registry.train.data import TrainingData, hashes_of
 
+    written, draws = [PRESET_FILE, Path(PRESET_FILE).with_suffix(HASHES).name], True
+    try:
+        require_matplotlib("pictures of the settings need matplotlib")
+    except MissingExtraError as error:
+        draws = False
+        warn(f"{error}; everything else is written.")
     for metric, tried in by_metric.items():
         write_file(folder / f"{metric}.tsv", f"{_table(_rows(tried, 6), 'tsv')}\n".encode())
-        if all(spec.layer and len(spec.layer.numbers) == 1 for spec, _ in tried):
+        written.append(f"{metric}.tsv")
+        if draws and all(spec.layer and len(spec.layer.numbers) == 1 for spec, _ in tried):
             points = [
                 SurfacePoint(str(spec.centering), spec.layer.numbers[0], spec.temperature, pearson)
                 for spec, pearson in tried
                 if spec.layer
             ]
             for suffix in SUFFIXES:
+                written.append(f"{metric}{suffix}")
                 write_file(folder / f"{metric}{suffix}", surface(points, f"{metric}: best mean Pearson", suffix))
     hashes = hashes_of(TrainingData(title_of(source), rated) for source, rated in data.items())
     write_hashes(hashes, (folder / PRESET_FILE).with_suffix(HASHES))
     trials = list(itertools.chain.from_iterable(by_metric.values()))
     write_file(folder / PRESET_FILE, write_preset(name, trials, list(hashes)).encode())
+    return written

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -158,17 +158,53 @@ def read_table(
         check_quoted("quoted=yes", [form_of(path.name)])
     rows = read_table_rows(path, quoted_tsv=quoted == "yes")
     present = dict.fromkeys(name for row in rows for name in row.values)
+    prediction, rating = (_guess(path, rows, *each) for each in (("prediction", prediction), ("rating", rating)))
+    if reference is None and not {"reference", "references"} & present.keys():
+        reference = next((name for name in GUESSES["reference"] if name in present), None)
     columns = {"prediction": prediction, "rating": rating} | ({"reference": reference} if reference else {})
     for role, column in {"group": group, "item": item, "system": system, "source": source}.items():
         if column or role in present:
             columns[role] = column or role
     for role, name in columns.items():
         if rows and name not in present:
-            raise FileError(f"{path}: no column {name!r} to take the {role} from; {menu(name, present)}.")
+            fix = f"name it, as in {path},{role}=COLUMN"
+            raise FileError(f"{path}: no column {name!r} to take the {role} from; {menu(name, present)}; {fix}.")
     rated = [row for row in rows if columns["rating"] in row.values and row.rating(columns["rating"]) is not None]
     check_present(rated, columns["prediction"])
     read = (_read_row(row, columns, path.stem)._replace(place=f"row {row.number}") for row in rows)
     return _qualify_items(gather(read, path), path)
+
+
+GUESSES = {
+    "prediction": ("candidate", "hypothesis", "hyp", "mt", "output", "translation", "summary", "system_output"),
+    "reference": ("ref", "gold", "target", "reference_text"),
+    "rating": ("score", "human", "human_score", "raw", "da", "mqm", "mos", "label", "stars"),
+}
+"""Usual names of columns, by role, that are taken where the role's own name is not there."""
+
+
+def _guess(path: Path, rows: Sequence[TableRow], role: str, given: str) -> str:
+    """Return the column of a role: the given one, or a usual one in place of a default that is not there, with a
+    warning; of ratings also the only column of numbers.
+    """
+    present = dict.fromkeys(name for row in rows for name in row.values)
+    if given in present or given != role or not rows:
+        return given
+    found = [name for name in GUESSES[role] if name in present][:1]
+    if not found and role == "rating":
+        found = [name for name in present if all(_is_number(row.values.get(name)) for row in rows)]
+    if len(found) != 1:
+        return given
+    warn(f"{path.name}: the {role} is read from the column {found[0]} ({path},{role}=COLUMN takes another).")
+    return found[0]
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _read_row(row: TableRow, columns: dict[str, str], name: str) -> RatedRow:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from twmd_registry.errors import FileError, SpecError
-from twmd_registry.files.tables import TableRow
+from twmd_registry.files.tables import TABLE_SUFFIXES, TableRow, form_of
 from twmd_registry.judgments import corpora
 from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval
 from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, read_table
@@ -75,6 +75,8 @@ def check_named(text: str) -> None:
 def parse_name(text: str) -> tuple[Callable[..., RatedSegments], Path, dict[str, str]]:
     """Split the name of local data into reader, path and keys; raises SpecError, with the form, for another name."""
     form, colon, rest = text.partition(":")
+    if form not in FORMATS and form_of(text.partition(",")[0]) in TABLE_SUFFIXES:
+        form, colon, rest = "table", ":", text
     if not colon or form not in FORMATS:
         form, choices = (form, FORMATS) if colon else (text, [*HUB, *(f"{name}:PATH" for name in FORMATS)])
         expected = "FORMAT:PATH, as in table:ratings.csv,rating=score, or a data set on the Hub"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -48,6 +49,10 @@ GRID: dict[str, tuple[Any, ...]] = {
 MAX_SETTINGS = 200
 ORDERED = ("temperature", "layer")
 """If there are too many settings, fewer values of these keys are tried: neighbouring values score alike."""
+TIED_DIGITS = 3
+"""Digits to which tied settings agree: less is chance on any data."""
+SEGMENTS_PER_SETTING = 5
+"""Rated segments per setting, from which the best is not much better by chance."""
 SAMPLE_SEGMENTS, SAMPLE_SETTINGS = 64, 8
 """What the time is estimated on."""
 
@@ -125,7 +130,27 @@ def tune(
     pairs = zip(scorers, specs, strict=True)
     applied = [scorer.spec.replace(model=spec.model, adapter=spec.adapter) for scorer, spec in pairs]
     trials = [Trial(spec, pearson) for spec, pearson in zip(applied, weighted.tolist(), strict=True)]
-    return sorted(trials, key=lambda trial: math.inf if math.isnan(trial.pearson) else -trial.pearson)
+    defaults = {spec.metric: make_spec(spec.metric, model=spec.model).values() for spec, _ in trials}
+
+    def place(trial: Trial) -> tuple[float, int]:
+        """Put better settings first; of settings that are tied, the one that differs less from the default."""
+        known = defaults[trial.spec.metric]
+        changed = sum(known.get(name) != value for name, value in trial.spec.values().items())
+        return math.inf if math.isnan(trial.pearson) else -round(trial.pearson, TIED_DIGITS), changed
+
+    return sorted(trials, key=place)
+
+
+def half_width(pearson: float, data: Sequence[RatedSegments]) -> float:
+    """Return half the width of the 95% interval of a mean correlation over groups, by the variance of Pearson's r,
+    ``(1 - r^2)^2 / (n - 3)``; NaN where groups have three segments or fewer.
+    """
+    total, variance = sum(len(rated.ratings) for rated in data), 0.0
+    for rated in data:
+        sizes = Counter(rated.group).values()
+        weight = len(rated.ratings) / total / len(sizes)
+        variance += sum(weight**2 * (1 - pearson**2) ** 2 / (size - 3) if size > 3 else math.nan for size in sizes)
+    return 1.96 * math.sqrt(variance)
 
 
 def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress: Progress | None = None) -> np.ndarray:
