@@ -302,11 +302,11 @@ def _read_layers(
     return states
 
 
-def _pieces(lengths: np.ndarray, most_tokens: int) -> Iterator[tuple[int, int]]:
+def _pieces(lengths: np.ndarray, max_tokens: int) -> Iterator[tuple[int, int]]:
     """Cut the texts into runs of whole batches with a number of tokens at most."""
     start = 0
     for stop in [*range(BATCH_TEXTS, len(lengths), BATCH_TEXTS), len(lengths)]:
-        if stop == len(lengths) or lengths[start : stop + BATCH_TEXTS].sum() > most_tokens:
+        if stop == len(lengths) or lengths[start : stop + BATCH_TEXTS].sum() > max_tokens:
             yield start, stop
             start = stop
 

@@ -21,12 +21,12 @@ def some_pairs() -> Pairs:
     return make_pairs(check_segments(["it ran", "we saw the cat", "it ran"] * 3, references))
 
 
-def open_store(encoder: Encoder, pairs: Pairs, most_tokens: int) -> tuple[TextStore, list[slice]]:
+def open_store(encoder: Encoder, pairs: Pairs, max_tokens: int) -> tuple[TextStore, list[slice]]:
     """Return a store of the texts of some pairs, and their chunks."""
     chunks, uses = plan_chunks(pairs, None, 1, 1)
     flags = np.zeros(len(pairs.texts), TEXT_FLAGS)
     both = np.stack([pairs.hyp, pairs.ref])
-    return TextStore(encoder, pairs.texts, both, [2], uses, flags=flags, most_tokens=most_tokens), list(chunks)
+    return TextStore(encoder, pairs.texts, both, [2], uses, flags=flags, max_tokens=max_tokens), list(chunks)
 
 
 def test_copies_of_repeated_texts_are_bounded() -> None:

@@ -35,7 +35,7 @@ class TextStore:
     cacheable: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))  # By text, whether it may be cached
     batch_tokens: int | None = None  # As `progress`, for `Encoder.encode`
     progress: Callable[[int], None] | None = None
-    most_tokens: int | None = None  # Tokens that are held for later chunks; None for all
+    max_tokens: int | None = None  # Tokens that are held for later chunks; None for all
     held: EncodedTexts | None = None  # Texts that are in memory
     held_texts: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # Their numbers
 
@@ -79,11 +79,11 @@ class TextStore:
             _, *arrays = zip(held, *others, strict=True)
             held = EncodedTexts(layers, *map(torch.cat, arrays))
         self.held, self.held_texts = held, numbers
-        if self.most_tokens is not None:
-            self._forget(number, self.most_tokens)
+        if self.max_tokens is not None:
+            self._forget(number, self.max_tokens)
         return held, numbers
 
-    def _forget(self, chunk: int, most_tokens: int) -> None:
+    def _forget(self, chunk: int, max_tokens: int) -> None:
         """Hold only texts that a chunk after `chunk` needs, the soonest needed first, up to a number of tokens."""
         held = cast("EncodedTexts", self.held)
         _, all_lengths, special, ids, codes = held
@@ -94,7 +94,7 @@ class TextStore:
             if place < len(later):
                 waiting.append((later[place], row))
         rows = np.array([row for _, row in sorted(waiting)], dtype=np.int64)
-        rows = rows[np.cumsum(all_lengths.cpu().numpy()[rows]) <= most_tokens]
+        rows = rows[np.cumsum(all_lengths.cpu().numpy()[rows]) <= max_tokens]
         kept = torch.from_numpy(rows).to(all_lengths.device)
         places = span_indices((torch.cumsum(all_lengths, 0) - all_lengths)[kept], all_lengths[kept])
         layers = {k: vectors.index_select(0, places) for k, vectors in held.layers.items()}

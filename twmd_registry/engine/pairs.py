@@ -268,7 +268,7 @@ def take_share(pairs: Pairs, number: int, shares: int, step: int) -> tuple[Pairs
 
 
 def plan_chunks(
-    pairs: Pairs, limit: int | None, most_tokens: int, step: int
+    pairs: Pairs, limit: int | None, max_tokens: int, step: int
 ) -> tuple[list[slice], dict[int, list[int]]]:
     """Cut the pairs into consecutive chunks whose distinct texts hold a bounded number of tokens (a single step may
     hold more), estimated cautiously from the number of bytes and cut at `limit`. Chunks end at multiples of `step`
@@ -285,7 +285,7 @@ def plan_chunks(
     for start, stop in pairwise(bounds):
         texts = set(pairs.hyp[start:stop].tolist()) | set(pairs.ref[start:stop].tolist())
         step_tokens, new_tokens = (sum(tokens[text] for text in some) for some in (texts, texts - seen))
-        is_full = held + new_tokens > most_tokens or copied + step_tokens > COPIES_FACTOR * most_tokens
+        is_full = held + new_tokens > max_tokens or copied + step_tokens > COPIES_FACTOR * max_tokens
         if held and is_full:
             chunks.append(slice(begin, start))
             begin, held, copied, seen = start, 0, 0, set()

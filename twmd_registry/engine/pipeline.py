@@ -103,10 +103,10 @@ class PipelineRun:
         }
         self._corpus_centered = [view for view in self._views if view.centering.kind == "corpus"]
         layers = sorted({k for view in self._views for k in view.layers})
-        most_tokens = CHUNK_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_FACTOR) // len(layers)
+        max_tokens = CHUNK_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_FACTOR) // len(layers)
         limit = None if self._spec.truncation.stride else self._spec.truncation.limit
         step = math.lcm(*(spec.centering.size or 1 for spec in views))
-        self._chunks, uses = plan_chunks(pairs, limit, most_tokens, step)
+        self._chunks, uses = plan_chunks(pairs, limit, max_tokens, step)
         self.flags = np.zeros(len(pairs.texts), TEXT_FLAGS)
         self._padded = {size: self._pad_batches(size) for size in {spec.padding for spec in views} if size}
         if keep:
@@ -127,7 +127,7 @@ class PipelineRun:
             cacheable=np.isin(np.arange(len(pairs.texts)), pairs.ref),
             batch_tokens=batch_tokens,
             progress=progress and (lambda texts: progress(texts * STEPS_PER_TEXT)),
-            most_tokens=most_tokens if len(self._chunks) > 1 else None,
+            max_tokens=max_tokens if len(self._chunks) > 1 else None,
         )
 
     def score_chunks(self) -> Generator[tuple[slice, dict[AppliedSpec, Tensor]]]:
