@@ -33,11 +33,11 @@ class SystemScore:
 
     Attributes:
         score: The corpus score, on the metric's own scale, as its `sides`, precision, recall and f1.
-        scores: One score per segment; empty for SacreBLEU's metrics unless they were asked for.
+        scores: One score per segment; empty for SacreBLEU's metrics unless they were requested.
         counts: Counts of the texts; of SacreBLEU's metrics a record has the number of segments, a comparison nothing.
         mean: Of the bootstrap resamples, as `ci`, half the width of their central 95%; None without them.
         p_value: Of the difference to the first system; None for that system, and where there is none.
-        resampled: The corpus score of every bootstrap resample; empty unless asked for. Resample i draws the same
+        resampled: The corpus score of every bootstrap resample; empty unless requested. Resample i draws the same
             segments for every system and metric.
         documents: By document its score, where segments belong to documents.
         signature: In a record: the long form; number of references, resamples and seed included.
@@ -77,7 +77,7 @@ class SystemScore:
 
 class MetricColumn(NamedTuple):
     """One metric over all systems; `hundred` where it runs to 100 (SacreBLEU's own), `errors` where less is better
-    (TER); `long_signature` where `signature` is the short form. `p_values`, if asked for, has the p of the difference
+    (TER); `long_signature` where `signature` is the short form. `p_values`, if requested, has the p of the difference
     of every two systems, by both numbers; None on its diagonal.
     """
 

@@ -210,7 +210,7 @@ def _resample(
     keep_resamples: bool,
     against_all: bool,
 ) -> tuple[tuple[SystemScore, ...], PValues]:
-    """Add a test or intervals to a metric's cells, where asked for; with `against_all`, return every two systems' p.
+    """Add a test or intervals to a metric's cells, where requested; with `against_all`, return every two systems' p.
 
     Draws and intervals are SacreBLEU's; `randomise` and `bootstrap` give the p-values.
     """

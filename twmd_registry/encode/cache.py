@@ -44,7 +44,7 @@ class TextCache:
     in a loop over more texts than fit, each would otherwise be dropped just before its next use.
 
     Attributes:
-        max_bytes: The bound; the largest that any turn asked for.
+        max_bytes: The bound; the largest that any turn requested.
         held_bytes: Bytes of arrays and texts in the cache.
     """
 

@@ -1,4 +1,4 @@
-"""`Encoder`: a loaded model, from texts to tokens, and to token vectors of the layers asked for."""
+"""`Encoder`: a loaded model, from texts to tokens, and to token vectors of the layers requested."""
 
 from __future__ import annotations
 
@@ -310,7 +310,7 @@ def hidden_states(
     """Return the hidden states of some numbers, ascending, each of shape (B, N, D), in the network's dtype.
 
     Hidden state k < L is what layer k of its L transformer layers (`blocks`) receives (k = 0: the embeddings); hidden
-    state L is the network's own output. Layers above the highest one asked for are not run; without `blocks` all are,
+    state L is the network's own output. Layers above the highest one requested are not run; without `blocks` all are,
     and the network returns its hidden states itself. `Bert` does both. Padding that the network adds itself at the end
     (Longformer's, to whole windows) is cut off; a state that is not found, or is no tensor, is left out.
     """

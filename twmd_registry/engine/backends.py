@@ -552,7 +552,7 @@ class RegressionBackend(PairBackend):
         return get_args(First) if self.spec.symmetric else (self.spec.first or "prediction",)
 
     def finish(self, raw: Mapping[First, np.ndarray]) -> np.ndarray:
-        """Return the mean of the orders over the scale, cut off at 0 and 1 if asked for."""
+        """Return the mean of the orders over the scale, cut off at 0 and 1 if requested."""
         scores = super().finish(raw) / cast("float", self.spec.scale)
         return np.clip(scores, 0.0, 1.0) if self.spec.clip else scores
 

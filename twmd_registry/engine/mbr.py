@@ -38,7 +38,7 @@ class Choice:
         index: Its number, from 0: the first of those with the highest mean utility.
         candidate: Its text.
         expected_utility: Its mean utility, with all candidates of the segment as references, itself included.
-        utilities: If asked for, the utility of every candidate (row) with every candidate as its reference (column);
+        utilities: If requested, the utility of every candidate (row) with every candidate as its reference (column);
             shape (n, n).
     """
 

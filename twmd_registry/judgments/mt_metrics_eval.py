@@ -23,7 +23,7 @@ from twmd_registry.registry.references import is_blank, present_references
 
 UNRATED = "None"
 RATING, REFERENCE, ALL = "mqm", "refA", "all"
-"""The ratings and the reference that are read, unless others are asked for; the name of all references together."""
+"""The ratings and the reference that are read, unless others are requested; the name of all references together."""
 SOURCE = "src"
 """What files of metrics without a reference have in its place."""
 MISSING_TEXT = "[No translation supplied]"
@@ -38,7 +38,7 @@ OUTLIERS = resources.files("twmd_registry").joinpath("data/outliers.toml")
 
 
 class LanguagePair:
-    """A language pair of a test set; its files are read when they are asked for, and raise FileError."""
+    """A language pair of a test set; its files are read on request, and raise FileError."""
 
     def __init__(self, folder: Path, name: str) -> None:
         """List its files."""

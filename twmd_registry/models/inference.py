@@ -207,7 +207,7 @@ class LoadedModel:
     static = False  # Whether it is a table of word vectors; words without one are then left out
 
     def check_limit(self, requested: int | None) -> int | None:
-        """Return the length limit that applies: the one asked for, or the model's own; raise a `SpecError` for more
+        """Return the length limit that applies: the one requested, or the model's own; raise a `SpecError` for more
         than the model can read, or no room for text.
         """
         if requested is None:

@@ -1,4 +1,4 @@
-"""Loading networks and tokenizers: from safetensors only, never with remote code, always in the dtype asked for."""
+"""Loading networks and tokenizers: from safetensors only, never with remote code, always in the dtype requested."""
 
 from __future__ import annotations
 

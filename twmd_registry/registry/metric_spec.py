@@ -287,7 +287,7 @@ class WeightedSpec:
         object.__setattr__(self, "weight", float(self.weight))
 
     def format(self, *, short: bool = False) -> str:
-        """Write the member in its canonical form, with the short names of keys if asked for."""
+        """Write the member in its canonical form, with the short names of keys if requested."""
         weight = "" if self.weight == 1 else f"{repr(self.weight).removesuffix('.0')}*"
         parts = [f"{weight}{self.spec.metric}"]
         for name, value in self.spec.values().items():
