@@ -29,10 +29,13 @@ def test_explain_without_a_metric_lists_every_metric_and_preset(run: Run) -> Non
     status, out, _ = run("explain")
     lines = out.splitlines()
     assert status == 0
-    assert all(f"{metric}: {CATALOGUE[metric].title}" in lines for metric in MetricName)
+    assert all(
+        any(line.split(maxsplit=1) == [metric, CATALOGUE[metric].title] for line in lines) for metric in MetricName
+    )
     embedded = [line for line in lines if line.startswith("embedded ")]
-    assert len(embedded) == len(MetricName)
-    assert all(line.endswith("yes (installed)") for line in embedded)
+    assert embedded
+    assert all("yes (installed)" in line for line in embedded)
+    assert len(lines) <= 50  # a screen
     rows = json.loads(run("explain --format json")[1])
     assert [(row["metric"], row["preset"]) for row in rows] == [(str(metric), name) for metric, name in presets()]
     assert all(f"\n{row['preset']} " in out for row in rows)

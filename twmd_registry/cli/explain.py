@@ -94,9 +94,18 @@ def _print_metrics(form: str) -> None:
         flat = [[str(metric), CATALOGUE[metric].title, *row] for metric, lines in rows.items() for row in lines]
         print(format_table(("metric", "what", *PRESETS), flat, form))
         return
+    say(format_table(("metric", "what"), [[str(metric), CATALOGUE[metric].title] for metric in rows], form))
+    metrics_of = dict[tuple[str, ...], list[str]]()
     for metric, presets_of_metric in rows.items():
-        print(f"{metric}: {CATALOGUE[metric].title}")
-        say(format_table(PRESETS, presets_of_metric, form) + "\n")
+        for name, model, offline in presets_of_metric:  # a model's owner is in the other formats
+            metrics_of.setdefault((name, model.rpartition("/")[2], offline), []).append(str(metric))
+    count = {True: "all", False: "{} metrics"}
+    lines = [
+        [*row, names[0] if len(names) == 1 else count[len(names) >= len(rows) - 1].format(len(names))]
+        for row, names in metrics_of.items()
+    ]
+    say("\n" + format_table((*PRESETS, "for"), lines, form) + "\n")
+    print("'twmd explain -m METRIC' has its keys, presets and citation.")
     is_installed = hook.is_installed()
     state = f"on ({hook.metrics_cache()})" if is_installed else "off ('twmd setup evaluate' switches it on)"
     print(f"evaluate.load('twmd') without importing twmd_registry: {state}")
