@@ -43,7 +43,7 @@ Try:
   twmd score ref.txt -i a.txt b.txt -m twmd bleu --paired-bs           two systems, and whether one is better
   twmd explain                                                         metrics, presets and their settings
 
-twmd --help lists all commands."""
+For all commands: --help."""
 twmd = group(
     "twmd",
     "Embedding metrics for generated text, with signatures that anybody can re-run.",
