@@ -25,10 +25,11 @@ def execute(notebook: dict[str, Any]) -> list[list[dict[str, Any]]]:
         if cell["cell_type"] != "code":
             continue
         body = ast.parse("".join(cell["source"])).body
-        last = body.pop() if isinstance(body[-1], ast.Expr) else None
+        last = body[-1].value if isinstance(body[-1], ast.Expr) else None
+        body = body if last is None else body[:-1]
         with redirect_stdout(io.StringIO()) as printed:
             exec(compile(ast.Module(body, []), "cell", "exec"), names)
-            value = eval(compile(ast.Expression(last.value), "cell", "eval"), names) if last else None
+            value = eval(compile(ast.Expression(last), "cell", "eval"), names) if last else None
         shown: list[dict[str, Any]] = []
         if text := printed.getvalue():
             shown.append({"output_type": "stream", "name": "stdout", "text": text.splitlines(keepends=True)})
