@@ -16,9 +16,7 @@ import pytest
 
 import twmd_registry
 from tests.conftest import Run, Texts
-from twmd_registry.engine.baseline import BASELINE
 from twmd_registry.models.files import embedded_folder
-from twmd_registry.models.fitted import save
 
 peer = pytest.importorskip("bert_score")
 bert_score_cli = pytest.importorskip("bert_score_cli.score")
@@ -113,7 +111,7 @@ def test_number_is_bert_scores(layer: int, *, idf: bool, texts: Texts) -> None:
 
 def test_number_is_bert_scores_with_a_baseline(texts: Texts, tmp_path: Path) -> None:
     scorer = twmd_registry.load("bertscore_centered", layer=4, **KEYS)
-    path = save(BASELINE, scorer.fit_baseline(texts.references, pairs=20), tmp_path)
+    path = scorer.fit_baseline(texts.references, pairs=20).save(tmp_path)
     baseline = json.loads(path.read_text(encoding="utf-8"))["values"]
     row = ",".join(repr(baseline[side]) for side in ("precision", "recall", "f1"))
     table = tmp_path / "table.tsv"

@@ -15,7 +15,7 @@ from tests import tiny
 from tests.encode import vocabularies
 from tests.oracles import movers
 from twmd_registry.encode.encoder import tokenise
-from twmd_registry.encode.idf import FREQUENCIES, find_idf, idf_weights, read_idf, vocabulary_hash, vocabulary_size
+from twmd_registry.encode.idf import find_idf, idf_weights, read_idf, vocabulary_hash, vocabulary_size
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, find_background, read_background
 from twmd_registry.encode.words import find_stop_words
 from twmd_registry.engine.backends import TokenAlignmentBackend
@@ -34,14 +34,14 @@ def backend(bert: str) -> TokenAlignmentBackend:
 
 def changed(backend: TokenAlignmentBackend, **changes: Any) -> bytes:
     """Return a frequency file that is fitted on the corpus, with some of its entries changed."""
-    return json.dumps(json.loads(backend.fit_idf(CORPUS)) | changes).encode()
+    return json.dumps(json.loads(backend.fit_idf(CORPUS).content) | changes).encode()
 
 
 def test_weight_is_the_log_inverse_document_frequency_and_an_empty_text_a_document(
     backend: TokenAlignmentBackend, tmp_path: Path
 ) -> None:
     texts = [*CORPUS, "", " "]
-    found = find_idf(str(save(FREQUENCIES, backend.fit_idf(texts), tmp_path)), backend.model.tokenizer).content
+    found = find_idf(str(backend.fit_idf(texts).save(tmp_path)), backend.model.tokenizer).content
     assert found[-1] == len(texts)
     rows = [tiny.tokenizer()(text)["input_ids"] for text in texts]
     expected = [movers.idf(rows, token) for token in range(len(tiny.WORDS) + 4)]
@@ -49,7 +49,7 @@ def test_weight_is_the_log_inverse_document_frequency_and_an_empty_text_a_docume
 
 
 def test_frequencies_of_another_tokenizer_are_refused(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
-    path = save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path)
+    path = backend.fit_idf(CORPUS).save(tmp_path)
     other = vocabularies.word_level()
     assert vocabulary_hash(other) != vocabulary_hash(backend.model.tokenizer)
     with pytest.raises(ModelError, match=r"of another tokenizer .*: fit them with 'twmd fit idf'"):
@@ -104,7 +104,7 @@ SENTENCES = ["the cat sat", "a dog ran over the hill", "the cat sat", " "]
 def test_mean_vector_of_repeated_texts_averages_all_token_occurrences(
     backend: TokenAlignmentBackend, tmp_path: Path
 ) -> None:
-    found = read_background(save(MEAN_VECTOR, backend.fit_background(SENTENCES), tmp_path))
+    found = read_background(backend.fit_background(SENTENCES).save(tmp_path))
     with torch.inference_mode():
         encoder = backend.model
         tokens = tokenise(encoder.tokenizer, SENTENCES[:3], None)
@@ -123,7 +123,7 @@ def test_mean_vector_of_repeated_texts_averages_all_token_occurrences(
 def test_mean_vector_file_with_nan_or_another_content_is_refused(
     backend: TokenAlignmentBackend, tmp_path: Path
 ) -> None:
-    nan = backend.fit_background(SENTENCES)[:-4] + np.float32(np.nan).tobytes()
+    nan = backend.fit_background(SENTENCES).content[:-4] + np.float32(np.nan).tobytes()
     for content, words in ((nan, "not finite"), (b"something else", "not a mean-vector file")):
         with pytest.raises(ModelError, match=words):
             read_background(save(MEAN_VECTOR, content, tmp_path))
@@ -132,7 +132,7 @@ def test_mean_vector_file_with_nan_or_another_content_is_refused(
 def test_mean_of_another_model_or_of_one_without_its_adapter_is_refused(
     tmp_path: Path, backend: TokenAlignmentBackend
 ) -> None:
-    path, own = str(save(MEAN_VECTOR, backend.fit_background(SENTENCES), tmp_path)), backend.files.fingerprint
+    path, own = str(backend.fit_background(SENTENCES).save(tmp_path)), backend.files.fingerprint
     assert find_background(path, own, None).about["adapter"] is None
     for fingerprint, adapter in (("0123456789ab", None), (own, "some-adapter@0123456789ab")):
         with pytest.raises(ModelError, match=rf"adapter None, not on this model \(@{fingerprint}, adapter {adapter}\)"):

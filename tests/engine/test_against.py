@@ -112,7 +112,7 @@ def test_background_means_of_two_languages_center_one_side_each(tmp_path: Path) 
     paths = []
     for name, texts in (("a", PREDICTIONS), ("b", SOURCES)):
         paths.append(tmp_path / f"{name}.safetensors")
-        paths[-1].write_bytes(backend.fit_background(texts))
+        paths[-1].write_bytes(backend.fit_background(texts).content)
     one, two = (
         score(PREDICTIONS, sources=SOURCES, against="source", centering=f"background:{value}")
         for value in (paths[0], f"{paths[0]}+{paths[1]}")

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import twmd_registry
-from twmd_registry.engine.baseline import BASELINE, random_pairs
+from twmd_registry.engine.baseline import random_pairs
 from twmd_registry.errors import InputError, ModelError, SpecError
-from twmd_registry.models.fitted import save
 
 CORPUS = [
     "a heron at the weir",
@@ -28,7 +27,7 @@ METRICS = ["twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka", "
 
 
 def fitted(folder: Path, metric: str, **keys: Any) -> Path:
-    return save(BASELINE, twmd_registry.load(metric, **keys).fit_baseline(CORPUS, pairs=8), folder)
+    return twmd_registry.load(metric, **keys).fit_baseline(CORPUS, pairs=8).save(folder)
 
 
 @pytest.mark.parametrize("metric", METRICS)

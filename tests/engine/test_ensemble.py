@@ -42,7 +42,7 @@ def test_ensemble_score_of_a_segment_is_the_weighted_mean_of_its_members() -> No
 def test_part_of_one_member_does_not_stand_in_for_anothers(tmp_path: Path) -> None:
     adapter = shutil.copytree(packaged_adapters() / "stsb-siamese", tmp_path / "own")
     path = save(
-        BASELINE, twmd_registry.load("sbert").fit_baseline(["a heron", "some bread", "rain"], pairs=6), tmp_path
+        BASELINE, twmd_registry.load("sbert").fit_baseline(["a heron", "some bread", "rain"], pairs=6).content, tmp_path
     )
     rescaled = "bertscore_centered;centering=none;baseline=00009f652bda"
     cases: list[tuple[str, dict[str, Any]]] = [

@@ -29,10 +29,8 @@ from tests.encode.vocabularies import wordpiece
 from tests.oracles import whole
 from twmd_registry.cli import main
 from twmd_registry.engine import pipeline
-from twmd_registry.engine.baseline import BASELINE
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.models.files import embedded_folder
-from twmd_registry.models.fitted import save
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 
@@ -242,9 +240,8 @@ def test_random_setting_scores_as_recomputed_from_the_raw_model(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TwmdWarning)  # empty texts, batches of one segment and so on are meant
         if keys["baseline"] == "fitted":
-            content = twmd_registry.load(keys["metric"], model=bench.name, **given).fit_baseline(CORPUS, pairs=6)
-            path = save(BASELINE, content, tmp_path)
-            given["baseline"] = path
+            of_metric = twmd_registry.load(keys["metric"], model=bench.name, **given)
+            path = given["baseline"] = of_metric.fit_baseline(CORPUS, pairs=6).save(tmp_path)
             values = json.loads(path.read_text(encoding="utf-8"))["values"]
             fitted = replace(fitted, baseline=tuple(values[side] for side in SIDES if side in values))
         if seed % 3 == 0:  # in small batches and pieces, which change nothing

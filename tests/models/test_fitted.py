@@ -31,10 +31,10 @@ def short_words(corpus: list[str]) -> frozenset[str]:
 
 
 KINDS: dict[str, tuple[FittedKind, str, Callable[[Any, list[str]], bytes]]] = {
-    "centering": (MEAN_VECTOR, "background:{}", lambda scorer, corpus: scorer.backend.fit_background(corpus)),
-    "idf": (FREQUENCIES, "background:{}", lambda scorer, corpus: scorer.backend.fit_idf(corpus)),
+    "centering": (MEAN_VECTOR, "background:{}", lambda scorer, corpus: scorer.backend.fit_background(corpus).content),
+    "idf": (FREQUENCIES, "background:{}", lambda scorer, corpus: scorer.backend.fit_idf(corpus).content),
     "stopwords": (STOP_WORDS, "{}", lambda _, corpus: canonical(short_words(corpus))),
-    "baseline": (BASELINE, "{}", lambda scorer, corpus: scorer.fit_baseline(corpus, pairs=8)),
+    "baseline": (BASELINE, "{}", lambda scorer, corpus: scorer.fit_baseline(corpus, pairs=8).content),
 }
 """By the key that names it, a kind of part, the form of the key's value, and what fits one on a corpus."""
 

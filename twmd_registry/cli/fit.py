@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
@@ -14,6 +14,9 @@ from twmd_registry.cli.metrics import make_scorers, options_of, parse_keys
 from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.spec import make_spec
+
+if TYPE_CHECKING:
+    from twmd_registry.models.fitted import FittedFile
 
 fit_command = group(
     "fit",
@@ -33,21 +36,24 @@ def _print_fitted(key: str, path: Path, arguments: Arguments) -> None:
     print(f"use --set {key}{path if arguments.output else path.stem.rpartition('-')[2]}")
 
 
+def _save(fitted: FittedFile, arguments: Arguments) -> Path:
+    """Write a part to the folder of ``-o``, or to where its hash is looked for."""
+    return fitted.save(arguments.output and arguments.output / fitted.kind.name(fitted.hash))
+
+
 def _fit(arguments: Arguments, key: str, names: Sequence[str]) -> int:
     """Fit the file of ``centering=background`` or ``idf=background``, and print the value to use."""
     keys: dict[str, Any] = {"model": "embedded", **parse_keys(arguments, names)}
     spec = make_spec(MetricName.SBERT, layer=0, centering="none", **keys)
     texts = read_texts(arguments.files, arguments)
-    from twmd_registry.encode.idf import FREQUENCIES
-    from twmd_registry.encode.mean_vectors import MEAN_VECTOR, read_background
+    from twmd_registry.encode.mean_vectors import read_background
     from twmd_registry.engine.backends import TokenAlignmentBackend
-    from twmd_registry.models.fitted import save
 
     backend = TokenAlignmentBackend(spec, options_of(arguments))
-    kind, fit = (FREQUENCIES, backend.fit_idf) if key == "idf" else (MEAN_VECTOR, backend.fit_background)
+    fit = backend.fit_idf if key == "idf" else backend.fit_background
     with progress_bar("texts") as progress:
-        content = fit(texts, progress)
-    path = save(kind, content, arguments.output or kind.home)
+        fitted = fit(texts, progress)
+    path = _save(fitted, arguments)
     if key == "idf":
         print(f"counted over {len(texts)} texts")
     else:
@@ -100,13 +106,11 @@ def baseline_command(arguments: Arguments) -> int:
     FILE holds texts, one per line, or is a table.
     """
     texts = read_texts(arguments.files, arguments)
-    from twmd_registry.engine.baseline import BASELINE
-    from twmd_registry.models.fitted import save
 
     with progress_bar("pairs", arguments.pairs) as progress:
         (scorer,) = make_scorers(arguments.requested, options_of(arguments))
-        content = scorer.fit_baseline(texts, arguments.pairs, arguments.seed, progress)
-    path = save(BASELINE, content, arguments.output or BASELINE.home)
+        fitted = scorer.fit_baseline(texts, arguments.pairs, arguments.seed, progress)
+    path = _save(fitted, arguments)
     print(path.read_text(encoding="utf-8"), end="")
     _print_fitted("baseline=", path, arguments)
     return 0

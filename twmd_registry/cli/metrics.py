@@ -145,9 +145,10 @@ def _request(name: str, given: dict[str, str], preset: str | None, parts: LocalF
 
 def average_metrics(requested: Sequence[RequestedMetric]) -> RequestedMetric:
     """Return the ensemble of several metrics, with equal weights; a single metric as it is."""
+    if len(requested) == 1:
+        return requested[0]
     members = [WeightedSpec(1.0, metric.spec) for metric in requested if metric.spec]
-    ensemble = RequestedMetric("ensemble", MetricSpec(metric=MetricName.ENSEMBLE, members=members), requested[0].parts)
-    return ensemble if len(requested) > 1 else requested[0]
+    return RequestedMetric("ensemble", MetricSpec(metric=MetricName.ENSEMBLE, members=members), requested[0].parts)
 
 
 def make_scorers(requested: Iterable[RequestedMetric], options: RunOptions) -> list[Scorer]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.errors import InputError, ModelError
-from twmd_registry.models.fitted import FittedKind, FittedPart, locate, sha256_of
+from twmd_registry.models.fitted import FittedFile, FittedKind, FittedPart, locate, sha256_of
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.hashes import LENGTH
 from twmd_registry.registry.metric_spec import MetricSpec
@@ -72,8 +72,8 @@ def vocabulary_hash(tokenizer: PreTrainedTokenizerFast) -> str:
     return hashlib.sha256(entries.encode()).hexdigest()[:LENGTH]
 
 
-def fit_idf(encoder: Encoder, texts: Iterable[str], spec: MetricSpec, progress: Progress | None = None) -> bytes:
-    """Return the content of a frequencies file, counted over a corpus, in which repeated and empty texts count. Raises
+def fit_idf(encoder: Encoder, texts: Iterable[str], spec: MetricSpec, progress: Progress | None = None) -> FittedFile:
+    """Return a frequencies file, counted over a corpus, in which repeated and empty texts count. Raises
     InputError if it has no text.
     """
     times = Counter(texts)
@@ -84,15 +84,15 @@ def fit_idf(encoder: Encoder, texts: Iterable[str], spec: MetricSpec, progress: 
     return write_frequencies(encoder, counts, int(frequencies[-1]))
 
 
-def write_frequencies(encoder: Encoder, counts: Mapping[int, int], documents: int) -> bytes:
-    """Return the content of a frequencies file: in how many of some documents each token id occurs."""
+def write_frequencies(encoder: Encoder, counts: Mapping[int, int], documents: int) -> FittedFile:
+    """Return a frequencies file: in how many of some documents each token id occurs."""
     about = {
         "tokenizer": vocabulary_hash(encoder.tokenizer),
         "model": encoder.files.name,
         "documents": documents,
         "counts": {str(token): count for token, count in counts.items()},
     }
-    return (json.dumps(about, sort_keys=True, indent=0) + "\n").encode()
+    return FittedFile(FREQUENCIES, (json.dumps(about, sort_keys=True, indent=0) + "\n").encode())
 
 
 def find_idf(name: str, tokenizer: PreTrainedTokenizerFast) -> FittedPart[np.ndarray]:

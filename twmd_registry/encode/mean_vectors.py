@@ -16,7 +16,7 @@ from torch import Tensor
 
 from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.errors import InputError, ModelError
-from twmd_registry.models.fitted import FittedKind, FittedPart, locate, sha256_of
+from twmd_registry.models.fitted import FittedFile, FittedKind, FittedPart, locate, sha256_of
 from twmd_registry.progress import Progress, expect, split_progress
 from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.references import is_blank
@@ -48,8 +48,8 @@ def fit_background(
     spec: MetricSpec,
     progress: Progress | None = None,
     batch_tokens: int | None = None,
-) -> bytes:
-    """Return the content of a mean-vector file: every hidden state averaged over every token of a corpus, in which a
+) -> FittedFile:
+    """Return a mean-vector file: every hidden state averaged over every token of a corpus, in which a
     text that occurs twice counts twice. Raises InputError if it has no text.
     """
     times = Counter(text for text in texts if not is_blank(text))
@@ -89,7 +89,8 @@ def fit_background(
     }
     if spec.truncation.stride:
         about["stride"] = spec.truncation.stride
-    return _write({policy: (sums[policy] / max(counts[policy], 1.0)).to(torch.float32) for policy in MEANS}, about)
+    means = {policy: (sums[policy] / max(counts[policy], 1.0)).to(torch.float32) for policy in MEANS}
+    return FittedFile(MEAN_VECTOR, _write(means, about))
 
 
 def _write(means: dict[str, Tensor], about: dict[str, str | int | None]) -> bytes:

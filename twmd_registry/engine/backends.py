@@ -25,7 +25,7 @@ from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.messages import menu, warn
 from twmd_registry.models import inference
 from twmd_registry.models.files import ModelFiles, find_adapter, find_model, find_sentence_model
-from twmd_registry.models.fitted import FittedPart, find_signed
+from twmd_registry.models.fitted import FittedFile, FittedPart, find_signed
 from twmd_registry.models.inference import exact_arithmetic, free_memory
 from twmd_registry.models.load import pick_device
 from twmd_registry.models.regressor import SiameseRegressor, is_siamese, load_regressor, trained_activation
@@ -326,14 +326,14 @@ class TokenAlignmentBackend(Backend):
                 progress=progress,
             )
 
-    def fit_background(self, texts: Iterable[str], progress: Progress | None = None) -> bytes:
-        """Average the hidden states over a corpus; return the content of a mean-vector file."""
+    def fit_background(self, texts: Iterable[str], progress: Progress | None = None) -> FittedFile:
+        """Average the hidden states over a corpus."""
         model = self.model
         with model.lock, torch.inference_mode(), exact_arithmetic():
             return fit_background(model, texts, self.spec, progress, self.options.batch_tokens)
 
-    def fit_idf(self, texts: Iterable[str], progress: Progress | None = None) -> bytes:
-        """Count document frequencies over a corpus; return the content of a frequencies file."""
+    def fit_idf(self, texts: Iterable[str], progress: Progress | None = None) -> FittedFile:
+        """Count document frequencies over a corpus."""
         model = self.model
         with model.lock:
             return idf.fit_idf(model, texts, self.spec, progress)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from twmd_registry.errors import InputError, ModelError
-from twmd_registry.models.fitted import FittedKind, FittedPart, locate, sha256_of
+from twmd_registry.models.fitted import FittedFile, FittedKind, FittedPart, locate, sha256_of
 from twmd_registry.registry.bert_score import baseline_of_layer, language_of
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metric_spec import MetricSpec
@@ -54,8 +54,8 @@ def random_pairs(texts: Iterable[str], number: int, seed: int) -> tuple[list[str
     return firsts[:number], seconds[:number]
 
 
-def write_baseline(spec: MetricSpec, scores: np.ndarray, seed: int) -> bytes:
-    """Return the content of a baseline file, from scores of random pairs by an applied specification, shape (sides,
+def make_baseline(spec: MetricSpec, scores: np.ndarray, seed: int) -> FittedFile:
+    """Return the file of a baseline, from scores of random pairs by an applied specification, shape (sides,
     pairs). Raises `ModelError` if unrelated texts score 1 or more: no score could be above that.
     """
     values = [float(np.mean(side, dtype=np.float64)) for side in scores]
@@ -66,7 +66,7 @@ def write_baseline(spec: MetricSpec, scores: np.ndarray, seed: int) -> bytes:
         "seed": seed,
         "values": dict(zip(OUTPUTS, values, strict=False)),
     }
-    return (json.dumps(about, sort_keys=True, indent=1) + "\n").encode()
+    return FittedFile(BASELINE, (json.dumps(about, sort_keys=True, indent=1) + "\n").encode())
 
 
 def find_baseline(wanted: str, spec: MetricSpec) -> Baseline:

@@ -13,7 +13,7 @@ import numpy as np
 
 from twmd_registry.engine.alignment import Alignment
 from twmd_registry.engine.backends import Backend, Scored, TokenAlignmentBackend, make_backend
-from twmd_registry.engine.baseline import random_pairs, rescale, write_baseline
+from twmd_registry.engine.baseline import make_baseline, random_pairs, rescale
 from twmd_registry.engine.input_warnings import (
     check_texts,
     warn_about_language,
@@ -25,6 +25,7 @@ from twmd_registry.engine.result import COUNTS, SIDE, Counts, ScoreSet, merge_ha
 from twmd_registry.engine.sentences import SENTENCE_COUNTS
 from twmd_registry.errors import InputError, ModelError, SpecError
 from twmd_registry.messages import collect_warnings, warn
+from twmd_registry.models.fitted import FittedFile
 from twmd_registry.progress import Progress, Stage, split_progress
 from twmd_registry.registry.metric_spec import AppliedSpec, MetricSpec, WeightedSpec, split_name
 from twmd_registry.registry.metrics import entry
@@ -174,7 +175,7 @@ class Scorer:
 
     def fit_baseline(
         self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0, progress: Progress | None = None
-    ) -> bytes:
+    ) -> FittedFile:
         """Fit a baseline: the mean score b of random pairs; it rescales x to ``(x - b) / (1 - b)`` (Zhang et al. 2020).
 
         Args:
@@ -184,7 +185,7 @@ class Scorer:
             progress: As for `score_all`.
 
         Returns:
-            The content of a baseline file, for ``baseline=``: JSON in UTF-8.
+            The baseline; what its `save` returns is a value of the key ``baseline``.
 
         Raises:
             TwmdError: Too few texts or pairs, a scorer that has a baseline or can have none, unrelated texts that
@@ -201,7 +202,7 @@ class Scorer:
             raise SpecError(f"against={self.requested.against} has no baseline: random pairs of texts have no source.")
         scores = score_all([self], *random_pairs(texts, pairs, seed), progress=progress)[0]
         sides = [side for side in (scores.precision, scores.recall, scores.f1) if side is not None]
-        return write_baseline(self.spec, np.array(sides or [scores.scores]), seed)
+        return make_baseline(self.spec, np.array(sides or [scores.scores]), seed)
 
     def combine(self, of_members: Sequence[ScoreSet]) -> ScoreSet:
         """Return the weighted mean of the members' scores, segment by segment: ``sum_k w_k score_k / sum_k w_k``

@@ -10,7 +10,7 @@ from twmd_registry.judgments.official import LabelledScores
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.progress import Progress, expect, split_progress
 from twmd_registry.registry.diff import labels_of
-from twmd_registry.registry.metric_spec import MetricSpec, WeightedSpec
+from twmd_registry.registry.metric_spec import MetricSpec, write_spec
 from twmd_registry.registry.options import RunOptions
 
 Compared = MetricSpec | str | LabelledScores
@@ -25,7 +25,7 @@ def names_of(metrics: Iterable[Compared]) -> str:
 
 def _name_of(metric: Compared) -> str:
     if isinstance(metric, MetricSpec):
-        return str(WeightedSpec(1.0, metric))
+        return write_spec(metric)
     return metric if isinstance(metric, str) else metric.signature
 
 

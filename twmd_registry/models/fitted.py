@@ -50,11 +50,40 @@ def hash_of(content: bytes) -> str:
     return sha256_of(content)[:LENGTH]
 
 
+class FittedFile(NamedTuple):
+    """A part that was fitted, not yet written: its kind, and the content of its file."""
+
+    kind: FittedKind
+    content: bytes
+
+    @property
+    def hash(self) -> str:
+        """The first digits of the content's hash, by which signatures name the part."""
+        return hash_of(self.content)
+
+    def save(self, path: str | Path | None = None) -> Path:
+        """Write the file whole.
+
+        Args:
+            path: The file, if it ends in the suffix of such files; else a folder, where the file is named by its hash.
+                None for the folder where ``background:HASH``, ``idf=background:HASH`` and ``baseline=HASH`` are found.
+
+        Returns:
+            The path of the file, as a value of the key.
+
+        Raises:
+            FileError: It cannot be written.
+        """
+        place = self.kind.home if path is None else Path(path)
+        if place.suffix != self.kind.suffix:
+            place /= self.kind.name(self.hash)
+        write_file(place, self.content)
+        return place
+
+
 def save(kind: FittedKind, content: bytes, folder: Path) -> Path:
-    """Write a file whole under the name of its content's hash; raise a `FileError` if it cannot be written."""
-    path = folder / kind.name(hash_of(content))
-    write_file(path, content)
-    return path
+    """Write the content of a part to a folder, as `FittedFile.save`."""
+    return FittedFile(kind, content).save(folder / kind.name(hash_of(content)))
 
 
 def locate(kind: FittedKind, name: str, digest: Callable[[bytes], str] = hash_of) -> Path:

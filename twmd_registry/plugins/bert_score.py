@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twmd_registry.encode.idf import FREQUENCIES, write_frequencies
+from twmd_registry.encode.idf import write_frequencies
 from twmd_registry.engine.scorer import Scorer, load, score_all
 from twmd_registry.errors import SpecError
-from twmd_registry.models.fitted import save
+from twmd_registry.models.fitted import FittedFile
 from twmd_registry.registry.bert_score import layer_of_model, model_of_language
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.spec import BERTSCORE
@@ -234,8 +234,8 @@ class BERTScorer:
             raise SpecError("idf: expected True, False, or a dict that bert_score's get_idf_dict made from texts.")
         self._take(write_frequencies(self._backend.model, counts, documents))
 
-    def _take(self, frequencies: bytes) -> None:
-        path = save(FREQUENCIES, frequencies, FREQUENCIES.home)
+    def _take(self, frequencies: FittedFile) -> None:
+        path = frequencies.save()
         loaded = self._scorer
         self.idf, self._keys = True, self._keys | {"idf": f"background:{path}"}
         self._scorer = self._make(BATCH_SIZE)

@@ -289,11 +289,7 @@ class WeightedSpec:
     def format(self, *, short: bool = False) -> str:
         """Write the member in its canonical form, with the short names of keys if requested."""
         weight = "" if self.weight == 1 else f"{repr(self.weight).removesuffix('.0')}*"
-        parts = [f"{weight}{self.spec.metric}"]
-        for name, value in self.spec.values().items():
-            content = f"@{self.spec.fingerprint}" if name == "model" and self.spec.fingerprint else ""
-            parts.append(f"{KEYS[name].short if short else name}={write_value(name, value, _SAFE)}{content}")
-        return ";".join(parts)
+        return f"{weight}{write_spec(self.spec, short=short)}"
 
     def __str__(self) -> str:
         """Return the canonical form, which `parse_members` reads."""
@@ -308,6 +304,15 @@ _EXPECTED = f"expected [WEIGHT*]METRIC[;key=value...], with commas between membe
 def write_members(members: Iterable[WeightedSpec], *, short: bool = False) -> str:
     """Write members in their canonical form, with commas between them."""
     return ",".join(member.format(short=short) for member in members)
+
+
+def write_spec(spec: MetricSpec, *, short: bool = False) -> str:
+    """Write a specification as a member is written: ``METRIC;key=value;...``."""
+    parts = [str(spec.metric)]
+    for name, value in spec.values().items():
+        content = f"@{spec.fingerprint}" if name == "model" and spec.fingerprint else ""
+        parts.append(f"{KEYS[name].short if short else name}={write_value(name, value, _SAFE)}{content}")
+    return ";".join(parts)
 
 
 def write_value(name: str, value: Value, safe: str) -> str:
