@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.metrics import options_of
+from twmd_registry.cli.other_scores import by_name
 from twmd_registry.cli.output import SUFFIXES, as_json, write_forms
 from twmd_registry.cli.terminal import printed, progress_bar
 from twmd_registry.comparison.text_table import as_text
 from twmd_registry.errors import SpecError
-from twmd_registry.judgments.official import read_official
+from twmd_registry.judgments.official import rate_external, read_official
 from twmd_registry.judgments.sets import content_of, read_rated, title_of
 from twmd_registry.registry.names import SEGMENT_LEXICAL, STATISTICS
 from twmd_registry.registry.paths import write_file
@@ -45,6 +46,7 @@ CORRELATIONS = f"{', '.join(STATISTICS)} (default: pearson; of demetr, accuracy)
 @declare.argument("data", type=declare.DATA, metavar="DATA")
 @compared
 @declare.settings
+@declare.other_scores
 @declare.option("--resamples", "N", f"{RESAMPLES} (default: 1000).", type=declare.COUNT, default=1000)
 @declare.output_format(*declare.RESULT_FORMATS)
 @declare.many("--correlation", "NAME", CORRELATIONS, type=declare.words(STATISTICS))
@@ -76,6 +78,7 @@ def correlate_command(arguments: Arguments) -> int:
     options, rated = options_of(arguments), read_rated(data)
     metrics = [metric.spec or metric.name for metric in arguments.requested]
     official = read_official(data, rated) if arguments.official else []
+    official += [rate_external(name, paths, rated) for name, paths in by_name(arguments.scores).items()]
     study = Study(
         data=title_of(data),
         content=content_of(rated),

@@ -280,6 +280,17 @@ def offer(choices: Iterable[object]) -> Callable[..., list[str]]:
     return lambda _ctx, _param, incomplete: [word for word in words if word.startswith(incomplete)]
 
 
+SCORES = (
+    "Scores of another program (COMET, a judge), higher is better: numbers by line, one file per system; or for all "
+    "systems a table with columns NAME and system, comet-score's JSON, or mt-metrics-eval's .seg.score."
+)
+
+
+def other_scores(function: Any) -> Any:
+    """Declare ``--scores``."""
+    return many("--scores", "NAME=FILE", SCORES)(function)
+
+
 def metrics(lexical: Iterable[str], about: str, **settings: Any) -> Declare:
     """Declare ``-m``: metrics of this package in any form, and some of SacreBLEU's."""
     settings = {"shell_complete": offer([*MetricName, *lexical]), **settings}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from twmd_registry.cli.arguments import Arguments
+from twmd_registry.comparison.lexical import canonical_lexical, is_lexical
 from twmd_registry.errors import SpecError
 from twmd_registry.messages import menu, warn
 from twmd_registry.registry.keys import KEYS
@@ -56,7 +57,7 @@ def parts_of(arguments: Arguments) -> LocalFiles:
 def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[str] = ()) -> list[RequestedMetric]:
     """Read metrics; those with keys of their own and signatures get neither ``--preset`` nor ``--set``."""
     parts = parts_of(arguments)
-    ours = [name for name in names if name not in lexical]
+    ours = [name for name in names if not is_lexical(name, lexical)]
     signed = [name for name in ours if "|" in name]
     unchanged = [name for name in ours if "|" in name or _has_keys(name)]
     named = [split_name(name)[0] for name in ours if name not in unchanged]
@@ -73,8 +74,10 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
     parts = resolve_local_files(parts, [parse_signature(name).spec for name in signed])
     requested = dict[MetricSpec | str, RequestedMetric]()
     for name in names:
-        metric = _request(name, keys, arguments.preset, parts) if name in ours else RequestedMetric(name)
-        other = requested.setdefault(metric.spec or name, metric)
+        metric = (
+            _request(name, keys, arguments.preset, parts) if name in ours else RequestedMetric(canonical_lexical(name))
+        )
+        other = requested.setdefault(metric.spec or metric.name, metric)
         if other is not metric:
             raise SpecError(f"{name} and {other.name} are the same metric with the same settings: name it once.")
     return list(requested.values())

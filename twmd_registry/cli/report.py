@@ -58,6 +58,7 @@ def _read_reported(arguments: Arguments) -> list[ScoringTask]:
 @declare.source
 @declare.columns
 @declare.settings
+@declare.other_scores
 @sacrebleu_seed
 @declare.parts
 @declare.drop_missing
@@ -73,7 +74,7 @@ def report_command(arguments: Arguments) -> int:
     arguments.requested = requested = parse_metrics(arguments.metrics, arguments, lexical)
     refuse_run_options_of_sacrebleu(arguments)
     if arguments.agreement:
-        texts = ("references", "input", "src", "prediction_column", "reference_column", "lines", "quoted_tsv")
+        texts = ("references", "input", "src", "scores", "prediction_column", "reference_column", "lines", "quoted_tsv")
         refuse(texts, "is not read with --agreement, which reports on rated data: leave it out")
         return _report_agreement(arguments)
     tasks = _read_reported(arguments)
@@ -92,7 +93,7 @@ def report_command(arguments: Arguments) -> int:
         resampling = Resampling("bs", samples, seed=arguments.seed)
     shown = {"segments": True, "keep_resamples": True, "against_all": True}
     comparison, record, scorers, scores = score_and_compare(tasks, arguments, resampling, **shown)
-    labels = [column.name for column, metric in zip(comparison.columns, requested, strict=True) if metric.spec]
+    labels = [column.name for column, metric in zip(comparison.columns, requested, strict=False) if metric.spec]
     data = ", ".join(file.name for file in tasks[0].files if file.role == "references") or tasks[0].name
     with printed(text_table(comparison, None)):
         chosen = choose_highlights(comparison, HIGHLIGHTS)

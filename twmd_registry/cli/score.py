@@ -18,6 +18,7 @@ from twmd_registry.cli.arguments import refuse
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import ScoringTask, columns_of, files_of, read_tasks
 from twmd_registry.cli.metrics import make_scorers, options_of
+from twmd_registry.cli.other_scores import named_files, read_other_scores
 from twmd_registry.cli.output import SUFFIXES
 from twmd_registry.cli.terminal import printed, progress_bar
 from twmd_registry.comparison.cells import Resampling, SystemComparison
@@ -40,6 +41,7 @@ RAY = ["output", "num_workers", "num_gpus", "resume", "strict"]
 LOCAL = [
     "references",
     "src",
+    "scores",
     "drop_missing",
     "record",
     "score_only",
@@ -87,6 +89,7 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=lambda: 12345, e
 @declare.source
 @declare.metrics(LEXICAL_NAMES, METRICS, default=[str(MetricName.TWMD)])
 @declare.settings
+@declare.other_scores
 @declare.columns
 @declare.documents
 @declare.output_format(*declare.RESULT_FORMATS)
@@ -206,7 +209,8 @@ def _check_local(arguments: Arguments) -> None:
 def check_output(path: Path, arguments: Arguments) -> None:
     """Refuse an output file that is an input or cannot be written."""
     beside = (arguments.src, vars(arguments).get("docs"), vars(arguments).get("fail_if_worse"))
-    declare.check_output(path, [*arguments.references, *arguments.input, *filter(None, beside)])
+    scores = [path for _, path in named_files(arguments.scores)]
+    declare.check_output(path, [*arguments.references, *arguments.input, *scores, *filter(None, beside)])
 
 
 def score_and_compare(
@@ -218,6 +222,7 @@ def score_and_compare(
     compared = references if any(references) else None
     from twmd_registry.comparison.systems import check_resampling, compare_systems
 
+    others, score_files = read_other_scores(arguments.scores, [task.name for task in tasks], len(references))
     with collect_warnings():  # refused before a model is loaded; compare_systems repeats these warnings
         check_resampling(resampling, len(tasks), len(references))
     scorers: list[Scorer] = []
@@ -244,10 +249,19 @@ def score_and_compare(
     metrics = [metric.name if metric.spec is None else next(scored) for metric in arguments.requested]
     systems = [(task.name, task.predictions) for task in tasks]
     with progress_bar("steps", first="") as progress:
-        settings: dict[str, Any] = {"resampling": resampling, "documents": tasks[0].documents, "progress": progress}
+        settings: dict[str, Any] = {
+            "resampling": resampling,
+            "documents": tasks[0].documents,
+            "scores": others,
+            "progress": progress,
+        }
         table = compare_systems(systems, references, metrics, **settings | shown)
     sets = [(task.name, results) for task, results in zip(tasks, scores, strict=True)]
-    about: dict[str, Any] = {"inputs": files_of(tasks), "references": references, "device": arguments.device}
+    about: dict[str, Any] = {
+        "inputs": (*files_of(tasks), *score_files),
+        "references": references,
+        "device": arguments.device,
+    }
     return table, partial(make_record, sets, seconds=seconds, comparison=table, **about), scorers, scores
 
 

@@ -75,7 +75,7 @@ def verify_command(arguments: Arguments) -> int:
     from twmd_registry.record.verify import verify_record
 
     texts = [(task.predictions, task.references if any(task.references) else None, task.sources) for task in tasks]
-    signatures = {result.signature for system in record.systems for result in system.results if not result.is_lexical}
+    signatures = {result.signature for system in record.systems for result in system.results if result.is_ours}
     resampling = record.resampling
     _announce(signatures, tasks, max(resampling.samples, resampling.resamples) if resampling else 0)
     with progress_bar(total=sum(len(task.predictions) for task in tasks)) as progress:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:  # it needs numpy and torch, which reading a record does not
 SIGNIFICANT = 0.05
 
 
+EXTERNAL = "external:"
+"""The beginning of what stands in place of a signature where another program computed the scores."""
+
+
 @dataclass(frozen=True)
 class Resampling:
     """The test (``bs``, paired bootstrap, or ``ar``, approximate randomisation, of every system against the first) and
@@ -61,12 +65,22 @@ class SystemScore:
     @property
     def head(self) -> str:
         """The beginning of the signature: the metric's name."""
-        return self.signature.partition("|")[0]
+        return self.signature.removeprefix(EXTERNAL).partition("|")[0]
 
     @property
     def is_lexical(self) -> bool:
         """Whether the metric is SacreBLEU's own, by the signature."""
-        return self.head in LEXICAL_NAMES.values()
+        return self.head in LEXICAL_NAMES.values() and not self.is_external
+
+    @property
+    def is_external(self) -> bool:
+        """Whether another program computed the scores, by the signature."""
+        return self.signature.startswith(EXTERNAL)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the metric is one of this package."""
+        return not self.is_lexical and not self.is_external
 
     @property
     def tested(self) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -12,6 +12,8 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import estimate_ci
 
 from twmd_registry.comparison.cells import MetricColumn, Resampling, SystemComparison, SystemScore, cell_of
+from twmd_registry.comparison.external import ExternalScores, GivenScores, external_scores
+from twmd_registry.comparison.lexical import canonical_lexical, label_of, settings_of, warn_about_words
 from twmd_registry.comparison.significance import (
     COUNT_ROUNDING,
     MEAN_ROUNDING,
@@ -33,8 +35,10 @@ if TYPE_CHECKING:  # SacreBLEU's own metrics, which are compared in the same tab
     from twmd_registry.engine.result import ScoreSet
     from twmd_registry.engine.scorer import Scorer
 
-ScoredMetric: TypeAlias = "tuple[Scorer, Sequence[ScoreSet]] | str"
-"""One of our metrics with the scores of every system, or the name of one of SacreBLEU's, of `LEXICAL_NAMES`."""
+ScoredMetric: TypeAlias = "tuple[Scorer, Sequence[ScoreSet]] | str | ExternalScores"
+"""One of our metrics with the scores of every system; the name of one of SacreBLEU's, of `LEXICAL_NAMES`; or scores of
+another program.
+"""
 SCALE = 100.0
 """SacreBLEU's scale, on which its intervals are computed."""
 Streams = list[list[str | None]]
@@ -54,6 +58,7 @@ def compare_systems(
     keep_resamples: bool = False,
     against_all: bool = False,
     documents: Sequence[str] = (),
+    scores: Mapping[str, GivenScores] | None = None,
     progress: Progress | None = None,
 ) -> SystemComparison:
     """Compare systems (names and predictions, the baseline first) that were scored against the same references.
@@ -61,23 +66,36 @@ def compare_systems(
     `metrics` are, in the order of the columns, ours with their scores of these systems (on their own scale, to 1) and
     names of SacreBLEU's (to 100), of `LEXICAL_NAMES`. With `segments` SacreBLEU's score every segment, too; with
     `documents`, one per segment, they score each as a small corpus. `keep_resamples` fills `SystemScore.resampled`, and
-    `against_all` tests every two systems (`MetricColumn.p_values`).
-    `progress` is called twice for every metric: when it has scored, and when it is tested.
+    `against_all` tests every two systems (`MetricColumn.p_values`). `scores` are those of other programs, by the
+    metric's name (``{"COMET": [0.8, ..]}``): of one system, or a list or a mapping of several, higher is better; they
+    get the same intervals and tests, and the last columns. `progress` is called twice for every metric: when it has
+    scored, and when it is tested.
     """
     resampling = resampling or Resampling()
     check_resampling(resampling, len(systems), len(references))
     numbers = range(max(1, *map(len, references)))  # SacreBLEU's orientation: None where a segment has fewer
     streams = [[texts[k] if k < len(texts) else None for texts in references] for k in numbers]
+    others = [
+        external_scores(name, given, [system for system, _ in systems], len(references))
+        for name, given in (scores or {}).items()
+    ]
+    metrics = [*(canonical_lexical(metric) if isinstance(metric, str) else metric for metric in metrics), *others]
+    for metric in metrics:
+        if isinstance(metric, str):
+            warn_about_words(metric, references)
     report = progress or (lambda _done: None)
     expect(progress, 2 * len(metrics))
     scored = []
     for metric in metrics:
         scored.append(_score(metric, streams, [texts for _, texts in systems], references if segments else None))
         report(1)
-    ours = iter(labels_of([metric[0].spec for metric in metrics if not isinstance(metric, str)]))
+    ours = iter(labels_of([metric[0].spec for metric in metrics if not isinstance(metric, str | ExternalScores)]))
     columns = []
     for metric, cells in zip(metrics, scored, strict=True):
-        label = LEXICAL_NAMES[metric] if isinstance(metric, str) else next(ours)
+        if isinstance(metric, ExternalScores):
+            label = metric.name
+        else:
+            label = label_of(metric) if isinstance(metric, str) else next(ours)
         tested: tuple[SystemScore, ...] = tuple(cells)
         p_values: PValues = ()
         if resampling.test or resampling.resamples or documents:
@@ -116,13 +134,19 @@ def _score(
     """Return a cell per system; with references, also the segments of SacreBLEU's metrics."""
     if isinstance(metric, str):
         return [_lexical_cell(metric, streams, texts, references) for texts in predictions]
+    if isinstance(metric, ExternalScores):
+        return [SystemScore(float(np.mean(values)), {}, values, {}) for values in metric.scores]
     return [cell_of(scores) for scores in metric[1]]
 
 
 def _lexical(name: str, streams: Streams, **settings: bool) -> Metric:
     if None in streams[0]:
         raise InputError(f"SacreBLEU's {name} compares with references: give them, or leave it out.")
-    metric: Metric = LEXICAL[name.upper()](references=streams, **settings)
+    base, own = settings_of(name)
+    try:
+        metric: Metric = LEXICAL[base.upper()](references=streams, **own | settings)
+    except (ImportError, RuntimeError, OSError) as error:  # a tokenizer that is not installed, or cannot be fetched
+        raise SpecError(f"{name}: SacreBLEU cannot make it: {' '.join(str(error).split())}") from error
     return metric
 
 
@@ -134,7 +158,7 @@ def _lexical_cell(
     if references is None:
         return cell
     # Sentences have a metric of their own, as on SacreBLEU's command line: BLEU has settings for them.
-    metric = _lexical(name, streams, **({"effective_order": True} if name == "bleu" else {}))
+    metric = _lexical(name, streams, **({"effective_order": True} if settings_of(name)[0] == "bleu" else {}))
     return replace(
         cell,
         scores=tuple(
@@ -163,7 +187,8 @@ class Sampled(NamedTuple):
 def _sampled(metric: ScoredMetric, streams: Streams, predictions: Sequence[Sequence[str]]) -> Sampled:
     """Return what a metric is resampled by: sums of segments' scores, or the counts of SacreBLEU's metrics."""
     if not isinstance(metric, str):
-        scores = [np.array(one.scores) for one in metric[1]]
+        of_systems = metric.scores if isinstance(metric, ExternalScores) else [one.scores for one in metric[1]]
+        scores = [np.array(values) for values in of_systems]
         statistics = [np.stack([SCALE * values, np.ones(len(values))], axis=1) for values in scores]
         return Sampled(statistics, lambda sums: sums[:, 0] / sums[:, 1], SCALE, SCALE * MEAN_ROUNDING)
     lexical = _lexical(metric, streams)
@@ -189,6 +214,10 @@ def _column(
     resamples = resampling.samples if resampling.test == "bs" else resampling.resamples
     drawn = ({"ar": resampling.samples} if resampling.test == "ar" else {}) | ({"bs": resamples} if resamples else {})
     draws: dict[str, Any] = {"seed": resampling.seed} | drawn if drawn else {}
+    if isinstance(metric, ExternalScores):
+        shown = "|".join([metric.signature, *(f"{name}:{text}" for name, text in draws.items())])
+        hashed = tuple(replace(cell, hashes={"scores": metric.hashes}) for cell in cells)
+        return MetricColumn(label, shown, hundred=False, cells=hashed, long_signature=shown)
     if not isinstance(metric, str):
         signature = replace(metric[1][0].signature, **draws)
         shown, long = (signature.format(short=form) for form in (short, False))
@@ -197,7 +226,8 @@ def _column(
     of_lexical: Any = lexical.get_signature()
     for name, text in ((name, str(value)) for name, value in draws.items()):
         of_lexical.update(name, text)
-    shown, long = (f"{label}|{of_lexical.format(short=form)}" for form in (short, False))
+    head = LEXICAL_NAMES[settings_of(metric)[0]]
+    shown, long = (f"{head}|{of_lexical.format(short=form)}" for form in (short, False))
     errors = isinstance(lexical, LEXICAL["TER"])
     return MetricColumn(label, shown, hundred=True, cells=cells, errors=errors, long_signature=long)
 
@@ -270,9 +300,12 @@ def _add_documents(
     if not documents:
         return cells
     draws = (resampling.samples if resampling.test == "bs" else resampling.resamples) or DOCUMENT_RESAMPLES
-    if isinstance(metric, str):
+    if isinstance(metric, str | ExternalScores):
         by_document = [
-            score_documents(sums, documents, sampled.score_of, draws, resampling.seed) for sums in sampled.statistics
+            score_documents(
+                sums, documents, lambda some: sampled.score_of(some) / sampled.scale, draws, resampling.seed
+            )
+            for sums in sampled.statistics
         ]
     else:
         by_document = [scores.by_document(documents, draws, resampling.seed) for scores in metric[1]]

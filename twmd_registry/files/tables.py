@@ -294,7 +294,9 @@ def check_present(rows: Sequence[TableRow], column: str) -> None:
         raise FileError(f"{first.where}: expected a text as {column}, not None{also}. {hint}.")
 
 
-def read_rating(value: Any, where: str, lowest: float = -math.inf, highest: float = math.inf) -> float:
+def read_rating(
+    value: Any, where: str, lowest: float = -math.inf, highest: float = math.inf, *, what: str = "rating"
+) -> float:
     """Return a finite number within bounds, from a number or from text in ASCII digits; raises FileError, begun by
     `where`, for anything else, as for what only Python takes for a number (``1_000``).
     """
@@ -306,7 +308,7 @@ def read_rating(value: Any, where: str, lowest: float = -math.inf, highest: floa
         number = math.nan
     if not (math.isfinite(number) and lowest <= number <= highest):
         expected = "a finite number" if math.isinf(highest) else f"a number from {lowest:g} to {highest:g}"
-        raise FileError(f"{where}: expected a rating, {expected}, not {_shorten(value)}.")
+        raise FileError(f"{where}: expected a {what}, {expected}, not {_shorten(value)}.")
     return number
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from twmd_registry.comparison.cells import EXTERNAL
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.files.lines import digest_of_file, visible_files
+from twmd_registry.files.score_files import ScoreFile, read_score_file
 from twmd_registry.judgments.mt_metrics_eval import (
     GROUPINGS,
     RATING,
@@ -107,6 +110,44 @@ def read_official(text: str, rated: RatedSegments) -> list[LabelledScores]:
         left_out = f"metrics left out, with the number of rated segments that they lack: {', '.join(lacking)}"
         warn(f"{folder}: {left_out}; pair=PAIR after the folder compares one language pair's.")
     return result
+
+
+def rate_external(name: str, paths: Sequence[Path], rated: RatedSegments) -> LabelledScores:
+    """Read a metric's scores of rated segments, which another program computed, from one file: of every row of the data
+    in their order, or of every system by its name, in the order of its segments. Raises FileError, which names the
+    row, where they do not fit the data.
+    """
+    if len(paths) != 1:
+        raise SpecError(f"--scores {name}: expected one file for the rated data, not {len(paths)}.")
+    file, number = read_score_file(paths[0], name), len(rated.ratings)
+    if list(file.scores) == [None]:
+        scores = file.scores[None]
+        if len(scores) != number:
+            raise FileError(f"{file.name} has {len(scores)} scores; expected {number}, one per rated segment.")
+    else:
+        if unknown := [system for system in file.scores if system not in set(rated.system or [])]:
+            raise FileError(f"{file.places[unknown[0]]}: the data have no system {unknown[0]!r}.")
+        scores = _pick_rated(file, rated)
+    signature = f"{EXTERNAL}{name}|from:{file.short_name}|sha256:{file.sha256}|verifiable:no"
+    return LabelledScores(name, signature, tuple(scores))
+
+
+def _pick_rated(file: ScoreFile, rated: RatedSegments) -> list[float]:
+    """Return the scores of rated rows from those by system: of all its segments, or of the rated ones alone."""
+    systems, known = rated.system or [], Counter(rated.system or [])
+    numbered = re.compile(r".+:[1-9][0-9]*")
+    has_places = rated.item is not None and all(map(numbered.fullmatch, rated.item))
+    places, seen, scores = places_of(rated) if has_places else [], Counter[str](), list[float]()
+    for row, system in enumerate(systems):
+        values = file.scores.get(system)
+        if values is None:
+            raise FileError(f"{file.name} has no scores of the system {system!r} (rated segment {row + 1}).")
+        place = seen[system] if len(values) == known[system] or not places else places[row][1]
+        seen[system] += 1
+        if len(values) < known[system] or place >= len(values) or (not places and len(values) != known[system]):
+            raise FileError(f"{file.name} has {len(values)} scores of {system}; {known[system]} segments are rated.")
+        scores.append(values[place])
+    return scores
 
 
 def _levels_of(path: Path) -> list[Path]:

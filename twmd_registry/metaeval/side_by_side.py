@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 
+from twmd_registry.comparison.lexical import settings_of, warn_about_words
 from twmd_registry.errors import InputError, missing_extra
 from twmd_registry.judgments.official import LabelledScores
 from twmd_registry.judgments.rated import RatedSegments
@@ -43,7 +44,10 @@ def score_lexically(name: str, rated: RatedSegments, progress: Progress | None =
         from sacrebleu.metrics.bleu import BLEU
         from sacrebleu.metrics.chrf import CHRF
 
-        metric = BLEU(effective_order=True) if name == "bleu" else CHRF(word_order=2 if name == "chrf++" else 0)
+        base, settings = ("chrf", {"word_order": 2}) if name == "chrf++" else settings_of(name)
+        metric = BLEU(**settings | {"effective_order": True}) if base == "bleu" else CHRF(**settings)
+        if base == "bleu":
+            warn_about_words(name, references)
         ends = min(references, key=len), max(references, key=len)
         streams = [[texts[k] if k < len(texts) else None for texts in ends] for k in range(most)]
         metric.corpus_score(["", ""], streams)  # type: ignore[arg-type]  # makes the signature complete

@@ -50,10 +50,10 @@ def check_not_worse(record: Record, baseline: Record, alpha: float, seed: int) -
     if baseline.edited:
         raise InputError("the baseline was changed after it had been written: write it again by twmd score --record.")
     results = [result for system in record.systems for result in system.results]
-    least = min(len(result.scores) for result in results if not result.is_lexical)
+    least = min(len(result.scores) for result in results if result.is_ours)
     check_sample(least)
-    if lexical := ", ".join(dict.fromkeys(result.head for result in results if result.is_lexical)):
-        warn(f"not compared with the baseline: {lexical}; only this package's metrics are.")
+    if others := ", ".join(dict.fromkeys(result.head for result in results if not result.is_ours)):
+        warn(f"not compared with the baseline: {others}; only this package's metrics are.")
     if record.references != baseline.references:
         raise InputError("the baseline was scored against other references: score its systems again.")
     checks, by_name = list[Check](), {system.name: system for system in baseline.systems}
@@ -79,7 +79,7 @@ def check_not_worse(record: Record, baseline: Record, alpha: float, seed: int) -
 
 def _by_settings(system: RecordedSystem) -> dict[tuple[MetricSpec, int | str | None], SystemScore]:
     """Return our results by their signature without the tests and intervals beside it."""
-    results = [(parse_signature(result.signature), result) for result in system.results if not result.is_lexical]
+    results = [(parse_signature(result.signature), result) for result in system.results if result.is_ours]
     return {(signature.spec, signature.nrefs): result for signature, result in results}
 
 

@@ -72,7 +72,7 @@ def bibtex(citations: Collection[str]) -> str:
 
 def _describe_system(system: RecordedSystem, digits: int) -> list[dict[str, Any]]:
     """Return what the forms need of a system's scores; two settings of a metric are told apart by their keys."""
-    scores = [_describe(system, result, digits) for result in system.results]
+    scores = [_describe(system, result, digits) for result in system.results if not result.is_external]
     ours = [score for score in scores if "spec" in score]
     for score, label in zip(ours, labels_of([score["spec"] for score in ours]), strict=True):
         score["label"], score["setting"] = label, label.removeprefix(score["metric"]).strip(" #")

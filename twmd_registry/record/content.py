@@ -17,7 +17,7 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from twmd_registry.comparison.cells import MetricColumn, Resampling, SystemComparison, SystemScore, column_of
+from twmd_registry.comparison.cells import EXTERNAL, MetricColumn, Resampling, SystemComparison, SystemScore, column_of
 from twmd_registry.errors import FileError, not_utf8, refuse_repeated_keys
 from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.signature import Signature, parse_signature
@@ -112,7 +112,7 @@ def make_record(
 def _recorded(column: MetricColumn, cell: SystemScore, segments: int) -> SystemScore:
     """Return a cell of a comparison as a record holds it."""
     signature = column.long_signature or column.signature
-    if column.hundred:  # SacreBLEU's own
+    if column.hundred or signature.startswith(EXTERNAL):  # SacreBLEU's own, or another program's
         return replace(cell, signature=signature, counts={"segments": segments}, resampled=())
     return replace(cell, signature=signature, keys=spec_keys(parse_signature(signature)), resampled=())
 

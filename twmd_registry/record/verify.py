@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twmd_registry.comparison.cells import MetricColumn, SystemComparison, SystemScore, cell_of
+from twmd_registry.comparison.lexical import lexical_of_signature
 from twmd_registry.comparison.systems import ScoredMetric, compare_systems
 from twmd_registry.engine.pairs import Segments, check_segments, digest_of_texts
 from twmd_registry.engine.result import ScoreSet
@@ -22,7 +23,6 @@ from twmd_registry.messages import collect_warnings
 from twmd_registry.progress import Progress
 from twmd_registry.record.content import InputFile, Record, RecordedSystem, environment, read_record, spec_keys
 from twmd_registry.registry.hashes import LENGTH, reread
-from twmd_registry.registry.names import LEXICAL_NAMES
 from twmd_registry.registry.options import PART_NAMES, LocalFiles, RunOptions, resolve_local_files, signed_hashes
 from twmd_registry.registry.signature import Signature, describe_changes, parse_signature
 from twmd_registry.version import __version__
@@ -139,6 +139,8 @@ def verify_record(
         references = digest_of_texts(Segments([], segments.references)) if record.references else ""
         same_texts = (digest_of_texts(segments, sources=compared), references) == (system.texts, record.references)
         for place, result in enumerate(system.results):
+            if result.is_external:
+                continue
             column = columns.get(place)
             again = rescored[i].get(place) or (column.cells[i] if column else None)
             entry = _check_entry(system.name, result, again, segments, same_texts=same_texts, tolerance=tolerance)
@@ -160,7 +162,11 @@ def _differences(
     for signature in signatures:
         if signature.version != __version__:
             yield f"versions: {signature.version}; {describe_changes(signature.spec, signature.version)}"
-    for role in dict.fromkeys(file.role for file in record.inputs):
+    for name in dict.fromkeys(
+        result.head for system in record.systems for result in system.results if result.is_external
+    ):
+        yield f"not verified: {name} was scored by another program, and its tests are of those scores"
+    for role in dict.fromkeys(file.role for file in record.inputs if file.role != "scores"):
         old, new = ([file for file in files if file.role == role] for files in (record.inputs, inputs))
         for before, after in zip(old, new, strict=False):
             if before.sha256 != after.sha256:
@@ -177,7 +183,7 @@ def _differences(
 def _readable(record: Record) -> list[tuple[SystemScore, Signature]]:
     """Return our results whose signature can be read; what its version means is reported, not warned of."""
     readable = []
-    for result in (result for system in record.systems for result in system.results if not result.is_lexical):
+    for result in (result for system in record.systems for result in system.results if result.is_ours):
         with collect_warnings(), contextlib.suppress(SignatureError):
             readable.append((result, parse_signature(result.signature)))
     return readable
@@ -204,7 +210,7 @@ def _rescore(
         held, count = len(result.scores), len(texts.predictions)
         if held != count and not (result.is_lexical and held == 0):
             raise InputError(f"{system.name}: the record holds {held} segments, but there are {count} to score.")
-        if result.is_lexical:
+        if not result.is_ours:
             continue
         try:
             with collect_warnings():
@@ -248,7 +254,7 @@ def _compare_again(
         elif not recorded:
             continue
         elif all(result.head == other.head for system in record.systems for other in system.results[place : place + 1]):
-            metrics.update((place, name) for name, head in LEXICAL_NAMES.items() if head == result.head)
+            metrics |= {} if (name := lexical_of_signature(result.signature)) is None else {place: name}
     try:
         comparison = _compare(record, texts, list(metrics.values()))
     except (InputError, SpecError) as error:

@@ -1,0 +1,86 @@
+"""Read ``--scores NAME=FILE``: scores of other programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from twmd_registry.comparison.external import ExternalScores
+from twmd_registry.errors import FileError, SpecError
+from twmd_registry.files.score_files import ScoreFile, read_score_file
+from twmd_registry.record.content import InputFile
+from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
+
+
+def named_files(given: Sequence[str]) -> list[tuple[str, Path]]:
+    """Return name and file of every ``NAME=FILE``; raises SpecError for anything else."""
+    named = []
+    for text in given:
+        name, equals, file = text.partition("=")
+        if not (equals and name.strip() and file) or re.search(r"[|\s]", name):
+            raise SpecError(f"--scores {text}: expected NAME=FILE, as in COMET=comet.json.")
+        named.append((name, Path(file)))
+    return named
+
+
+def by_name(given: Sequence[str]) -> dict[str, list[Path]]:
+    """Return the files of every name of ``NAME=FILE``, in their order."""
+    files = dict[str, list[Path]]()
+    for name, path in named_files(given):
+        if name in {*MetricName, *LEXICAL_NAMES, *LEXICAL_NAMES.values()}:
+            raise SpecError(f"--scores {name}: this is a metric of -m: give the scores another name.")
+        files.setdefault(name, []).append(path)
+    return files
+
+
+def read_other_scores(
+    given: Sequence[str], systems: Sequence[str], segments: int
+) -> tuple[dict[str, ExternalScores], list[InputFile]]:
+    """Read the files of ``--scores`` for some systems: one file for each, in their order, or one for all, which names
+    them. Returns the scores, and the files for a record. Raises FileError, which names file and row.
+    """
+    scores, files = dict[str, ExternalScores](), list[InputFile]()
+    for name, paths in by_name(given).items():
+        read = [read_score_file(path, name) for path in paths]
+        by_system = [_scores_of(file, systems) for file in read]
+        if len(read) == 1 and len(by_system[0]) == len(systems):
+            (columns,) = by_system
+        elif len(read) == len(systems) and all(len(columns) == 1 for columns in by_system):
+            columns = [column for (column,) in by_system]
+        else:
+            held = sum(map(len, by_system))
+            raise FileError(
+                f"--scores {name}: {', '.join(file.name for file in read)} hold scores of {held} systems, and "
+                f"{len(systems)} are compared: give a file for each, in their order, or one that names all."
+            )
+        for system, (file, values) in zip(systems, columns, strict=True):
+            if len(values) != segments:
+                few = len(values) < segments
+                gap = f"segment {len(values) + 1} has none" if few else f"row {segments + 1} is one too many"
+                raise FileError(f"{file.name} has {len(values)} scores of {system} for {segments} segments: {gap}.")
+        sources = tuple((file.short_name, file.sha256) for file in read)
+        scores[name] = ExternalScores(name, tuple(tuple(values) for _, values in columns), sources)
+        files += [InputFile("scores", *source) for source in sources]
+    return scores, files
+
+
+def _scores_of(file: ScoreFile, systems: Sequence[str]) -> list[tuple[ScoreFile, list[float]]]:
+    """Return a file's scores: of the only system where it names none, else of every system by name."""
+    if list(file.scores) == [None]:
+        return [(file, file.scores[None])]
+    found = dict[str, list[float]]()
+    for name, values in file.scores.items():
+        same = [system for system in systems if name in _names_of(system)] or [
+            system for system in systems if _names_of(system) & _names_of(str(name))
+        ]
+        if len(same) != 1:
+            raise FileError(f"{file.places[name]}: there is no system {name!r}; there are {', '.join(systems)}.")
+        found[same[0]] = values
+    return [(file, found[system]) for system in systems if system in found]
+
+
+def _names_of(system: str) -> set[str]:
+    """Return a system's names: its file with and without folders, and without endings."""
+    file = Path(system).name
+    return {system, file, file.partition(".")[0]}

@@ -1,0 +1,76 @@
+"""Scores that other programs computed (COMET, MetricX, a judge), as a metric beside ours; they cannot be verified."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import quote
+
+from twmd_registry.comparison.cells import EXTERNAL
+from twmd_registry.errors import InputError
+
+GivenScores: TypeAlias = "Sequence[float] | Sequence[Sequence[float]] | Mapping[str, Sequence[float]] | ExternalScores"
+"""The scores of one system, or of several: by their order, or by their names."""
+
+
+class ExternalScores(NamedTuple):
+    """One metric's scores by another program.
+
+    Attributes:
+        name: The metric.
+        scores: By system, one score per segment; higher is better.
+        sources: Name and sha256 of every file that they are from; of scores without a file, their own sha256.
+    """
+
+    name: str
+    scores: tuple[tuple[float, ...], ...]
+    sources: tuple[tuple[str, str], ...]
+
+    @property
+    def signature(self) -> str:
+        """What stands in place of a signature: name, files, hashes, and that nobody can compute it again here."""
+        names = ",".join(quote(name) for name, _ in self.sources)
+        return f"{EXTERNAL}{quote(self.name)}|from:{names}|sha256:{','.join(self.hashes)}|verifiable:no"
+
+    @property
+    def hashes(self) -> tuple[str, ...]:
+        """The sha256 of every source."""
+        return tuple(sha256 for _, sha256 in self.sources)
+
+
+def external_scores(name: str, given: GivenScores, systems: Sequence[str], segments: int) -> ExternalScores:
+    """Check scores that were given for some systems; raises InputError, which names the metric, system and row."""
+    if isinstance(given, ExternalScores):
+        return given
+    values: Any = given
+    if isinstance(values, Mapping):
+        if unknown := [system for system in values if system not in systems]:
+            raise InputError(f"scores of {name}: there is no system {unknown[0]!r}; there are {', '.join(systems)}.")
+        if missing := [system for system in systems if system not in values]:
+            raise InputError(f"scores of {name}: there are none of the system {missing[0]!r}.")
+        by_system = [values[system] for system in systems]
+    else:
+        rows = list(values)
+        by_system = [rows] if rows and isinstance(rows[0], Real) else rows
+    if len(by_system) != len(systems):
+        raise InputError(f"scores of {name} are of {len(by_system)} systems; there are {len(systems)}.")
+    checked = []
+    for system, numbers in zip(systems, by_system, strict=True):
+        check_scores(f"scores of {name}, system {system}", numbers, segments)
+        checked.append(tuple(map(float, numbers)))
+    digest = hashlib.sha256(json.dumps(checked).encode()).hexdigest()
+    return ExternalScores(name, tuple(checked), (("Python", digest),))
+
+
+def check_scores(where: str, numbers: Sequence[float], segments: int) -> None:
+    """Check that scores are one finite number per segment; raises InputError, which begins with `where`."""
+    if len(numbers) != segments:
+        raise InputError(f"{where}: there are {len(numbers)} scores for {segments} segments: give one per segment.")
+    for row, number in enumerate(numbers):
+        is_number = isinstance(number, Real) and not isinstance(number, bool)
+        if not is_number or not math.isfinite(number):
+            raise InputError(f"{where}, row {row}: expected a finite number, not {number!r}.")

@@ -1,0 +1,192 @@
+"""SacreBLEU's metrics with options, as ``bleu;tok=zh``: those that SacreBLEU writes into its signature."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from twmd_registry.errors import SpecError
+from twmd_registry.messages import menu, warn
+from twmd_registry.registry.names import LEXICAL_NAMES
+
+
+class Option(NamedTuple):
+    """An option of SacreBLEU: its argument, its kind (`yes_no`, `number`, or a table of words), and its default."""
+
+    argument: str
+    kind: str
+    default: str
+
+
+OPTIONS: dict[str, dict[str, Option]] = {
+    "bleu": {
+        "lowercase": Option("lowercase", "yes_no", "no"),
+        "tok": Option("tokenize", "TOKENIZERS", "13a"),
+        "smooth": Option("smooth_method", "SMOOTH_DEFAULTS", "exp"),
+        "smooth_value": Option("smooth_value", "number", ""),
+        "eff": Option("effective_order", "yes_no", "no"),
+    },
+    "chrf": {
+        "lowercase": Option("lowercase", "yes_no", "no"),
+        "char_order": Option("char_order", "number", "6"),
+        "word_order": Option("word_order", "number", "0"),
+        "whitespace": Option("whitespace", "yes_no", "no"),
+        "eps_smoothing": Option("eps_smoothing", "yes_no", "no"),
+    },
+    "ter": {
+        "normalized": Option("normalized", "yes_no", "no"),
+        "no_punct": Option("no_punct", "yes_no", "no"),
+        "asian_support": Option("asian_support", "yes_no", "no"),
+        "case_sensitive": Option("case_sensitive", "yes_no", "no"),
+    },
+}
+"""The options by metric, in the order of a canonical name."""
+OTHER_NAMES = {
+    "tokenize": "tok",
+    "lc": "lowercase",
+    "smooth_method": "smooth",
+    "effective_order": "eff",
+    "nc": "char_order",
+    "nw": "word_order",
+    "space": "whitespace",
+    "norm": "normalized",
+    "asian": "asian_support",
+}
+"""Names of the same options in SacreBLEU's Python and signatures."""
+LARGEST = 100
+"""The largest order of n-grams."""
+CJK = ("CJK UNIFIED", "HIRAGANA", "KATAKANA", "HANGUL")
+CJK_SHARE = 0.3
+"""Of the letters, from which on a text is taken for Chinese, Japanese or Korean."""
+SAMPLE = 200_000
+"""Characters that are looked at."""
+
+
+def is_lexical(name: str, metrics: Iterable[str] = LEXICAL_NAMES) -> bool:
+    """Return whether a metric is one of SacreBLEU's, with or without options."""
+    return name.partition(";")[0] in metrics
+
+
+def canonical_lexical(name: str) -> str:
+    """Return the one form of a metric with its options; raises SpecError for an option or value that it does not have.
+
+    >>> canonical_lexical("bleu;tokenize=zh;lc=yes"), canonical_lexical("bleu;tok=13a")
+    ('bleu;lowercase=yes;tok=zh', 'bleu')
+    """
+    metric, *fields = name.split(";")
+    known = OPTIONS.get(metric, {})
+    given = dict[str, str]()
+    for field in fields:
+        key, equals, value = (part.strip() for part in field.partition("="))
+        key = OTHER_NAMES.get(key, key)
+        if not equals or key not in known:
+            choices = menu(key, known) if known else "it has no options"
+            raise SpecError(f"{name}: {metric} has no option {key!r}; {choices}.")
+        if key in given:
+            raise SpecError(f"{name}: {key} is given twice.")
+        given[key] = _check(f"{name}: {key}={value}", known[key], value)
+    if "smooth_value" in given and given.get("smooth") not in {"floor", "add-k"}:
+        raise SpecError(f"{name}: smooth_value is for smooth=floor and smooth=add-k.")
+    return ";".join(
+        [metric, *(f"{key}={given[key]}" for key in known if given.get(key, known[key].default) != known[key].default)]
+    )
+
+
+def _check(where: str, option: Option, value: str) -> str:
+    if option.kind == "yes_no":
+        spelled = {"yes": "yes", "no": "no", "true": "yes", "false": "no"}.get(value.lower())
+        if spelled is None:
+            raise SpecError(f"{where}: expected yes or no.")
+        return spelled
+    if option.kind == "number":
+        is_order = option.argument != "smooth_value"
+        if not re.fullmatch(r"\d{1,3}" if is_order else r"\d{1,9}(\.\d{1,9})?", value) or float(value) > LARGEST:
+            raise SpecError(f"{where}: expected a {'whole ' * is_order}number from 0 to {LARGEST}.")
+        return value
+    from sacrebleu.metrics.bleu import BLEU
+
+    if value not in (choices := getattr(BLEU, option.kind)):
+        raise SpecError(f"{where}: {menu(value, choices)}.")
+    return value
+
+
+def settings_of(name: str) -> tuple[str, dict[str, Any]]:
+    """Return the metric and the arguments of SacreBLEU's class, from a canonical name."""
+    metric, *fields = name.split(";")
+    settings = dict[str, Any]()
+    for field in fields:
+        key, _, value = field.partition("=")
+        option = OPTIONS[metric][key]
+        whole = option.kind == "number" and option.argument != "smooth_value"
+        number = int(value) if whole else float(value) if option.kind == "number" else value
+        settings[option.argument] = value == "yes" if option.kind == "yes_no" else number
+    return metric, settings
+
+
+def label_of(name: str) -> str:
+    """Return the heading of a metric's column.
+
+    >>> label_of("bleu"), label_of("bleu;tok=zh")
+    ('BLEU', 'BLEU (tok=zh)')
+    """
+    metric, _, options = name.partition(";")
+    return LEXICAL_NAMES[metric] + (f" ({options.replace(';', ', ')})" if options else "")
+
+
+def lexical_of_signature(signature: str) -> str | None:
+    """Return the metric and options that a signature of SacreBLEU's says; None where it is none.
+
+    >>> lexical_of_signature("BLEU|nrefs:1|case:lc|eff:no|tok:zh|smooth:floor[0.10]|version:2.6.0")
+    'bleu;lowercase=yes;tok=zh;smooth=floor;smooth_value=0.10'
+    """
+    head, *fields = signature.split("|")
+    said = dict(field.split(":", 1) for field in fields if ":" in field)
+    metric = next((name for name, title in LEXICAL_NAMES.items() if title == head), None)
+    if metric is None:
+        return None
+    method, _, value = said.get("smooth", "exp").partition("[")
+    keys = {
+        "bleu": {"tok": said.get("tok", "13a"), "smooth": method, "eff": said.get("eff", "no")},
+        "chrf": {
+            "char_order": said.get("nc", "6"),
+            "word_order": said.get("nw", "0"),
+            "whitespace": said.get("space", "no"),
+            "eps_smoothing": "no" if said.get("eff", "yes") == "yes" else "yes",
+        },
+        "ter": {
+            "normalized": said.get("norm", "no"),
+            "no_punct": "no" if said.get("punct", "yes") == "yes" else "yes",
+            "asian_support": said.get("asian", "no"),
+            "case_sensitive": "yes" if said.get("case") == "mixed" else "no",
+        },
+    }[metric]
+    if metric != "ter":
+        keys["lowercase"] = "yes" if said.get("case") == "lc" else "no"
+    if metric == "bleu" and value:
+        keys["smooth_value"] = value.removesuffix("]")
+    try:
+        return canonical_lexical(";".join([metric, *(f"{key}={text}" for key, text in keys.items())]))
+    except SpecError:
+        return None
+
+
+def warn_about_words(name: str, texts: Iterable[Sequence[str]]) -> None:
+    """Warn of BLEU's words in Chinese, Japanese or Korean text, which its default tokenizer takes for one each."""
+    metric, settings = settings_of(name)
+    if metric != "bleu" or settings.get("tokenize", "13a") != "13a":
+        return
+    left, letters, found = SAMPLE, 0, 0
+    for text in (text for some in texts for text in some):
+        kept = [c for c in text[:left] if c.isalpha()]
+        letters += len(kept)
+        found += sum(c > "\u02ff" and unicodedata.name(c, "").startswith(CJK) for c in kept)
+        left -= len(text)
+        if left <= 0:
+            break
+    if letters and found > CJK_SHARE * letters:
+        warn(
+            "BLEU splits words at blanks (tok:13a), which Chinese, Japanese and Korean texts lack: give bleu;tok=zh, "
+            "ja-mecab or ko-mecab, or flores200 for all of them."
+        )

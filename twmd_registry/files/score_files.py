@@ -1,0 +1,89 @@
+"""Scores of segments that other programs wrote: lines of numbers, tables, comet-score's JSON, mt-metrics-eval's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from twmd_registry.errors import FileError
+from twmd_registry.files.compressed import read_whole, unpack
+from twmd_registry.files.lines import decode, digest_of_file, split_lines
+from twmd_registry.files.tables import TABLE_SUFFIXES, TableRow, form_of, read_rating, read_rows
+from twmd_registry.messages import no_column
+
+USUAL_NAMES = ("COMET", "score")
+"""Columns that hold scores where none has the metric's name: comet-score's, and anyone's."""
+SYSTEM = "system"
+"""The column that names the system of a row."""
+
+
+class ScoreFile(NamedTuple):
+    """The scores in a file, in its order: by system, or under None where it names no system. `places` are where the
+    first score of every system stands, for messages.
+    """
+
+    name: str
+    sha256: str
+    scores: dict[str | None, list[float]]
+    places: dict[str | None, str]
+
+    @property
+    def short_name(self) -> str:
+        """Its name without its folder."""
+        return Path(self.name).name
+
+
+def read_score_file(path: Path, metric: str) -> ScoreFile:
+    """Read a file of scores by a metric: one number per line; ``SYSTEM<TAB>SCORE`` per line, as mt-metrics-eval writes
+    ``.seg.score``; a table with a column of the metric's name (or ``COMET``, or ``score``) and maybe ``system``; or the
+    object that ``comet-score --to_json`` writes. Raises FileError, which names the row, for anything else.
+    """
+    name = str(path)
+    packed = read_whole(name, lambda: path.open("rb"))
+    content, form = unpack(name, packed), form_of(name)
+    scores = dict[str | None, list[float]]()
+    places = dict[str | None, str]()
+
+    def add(system: str | None, value: Any, where: str) -> None:
+        places.setdefault(system, where)
+        scores.setdefault(system, []).append(read_rating(value, where, what="score"))
+
+    if form == ".json" and content.lstrip().startswith(b"{"):
+        _add_comet(name, content, metric, add)
+    elif form in TABLE_SUFFIXES:
+        rows = read_rows(name, content, form)
+        for row in rows:
+            value = row.take(_column(row, metric))
+            add(row.label(SYSTEM) if SYSTEM in row.values else None, value, row.where)
+    else:
+        for number, line in enumerate(split_lines(decode(name, content)), 1):
+            *system, value = line.split() or [line]
+            add(" ".join(system) or None, value, f"{name}, row {number}")
+    if not scores:
+        raise FileError(f"{name} holds no scores.")
+    return ScoreFile(name, digest_of_file(packed), scores, places)
+
+
+def _add_comet(name: str, content: bytes, metric: str, add: Callable[[str | None, Any, str], None]) -> None:
+    """Add the scores of an object of JSON with the rows of every system: a list of objects, or of numbers."""
+    try:
+        table = json.loads(decode(name, content))
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{name} is not JSON: {error}.") from error
+    for system, rows in table.items():
+        if not isinstance(rows, list):
+            raise FileError(f"{name}, {system}: expected a list of segments, as comet-score --to_json writes it.")
+        for number, row in enumerate(rows, 1):
+            where = f"{name}, {system}, row {number}"
+            cells = TableRow(where, row if isinstance(row, dict) else {metric: row}, number)
+            add(system, cells.take(_column(cells, metric)), where)
+
+
+def _column(row: TableRow, metric: str) -> str:
+    """Return the column of a row that holds the scores of a metric; raises FileError if none does."""
+    found = next((column for column in (metric, *USUAL_NAMES) if column in row.values), None)
+    if found is None:
+        raise FileError(f"{row.header or row.where}: {no_column([metric], row.values)}.")
+    return found
