@@ -191,6 +191,6 @@ def test_arguments_of_evaluates_bertscore_work_with_the_preset(model: str) -> No
     expected = theirs.score(CANDIDATES, REFERENCES, model, 2, idf=True, nthreads=0, batch_size=8, device="cpu")
     assert found["scores"] == pytest.approx(expected[2].tolist(), abs=TOLERANCE)
     assert found["recall"] == pytest.approx(expected[1].mean().item(), abs=TOLERANCE)
-    assert evaluate.load(twmd_registry.path("bertscore_centered"), "bertscore").scorer.requested.layer == 17
+    assert evaluate.load(twmd_registry.path("bertscore_centered"), "bertscore").scorer.requested.values()["layer"] == 17
     with pytest.raises(ValueError, match="all_layers"):
         metric.compute(**texts, **arguments | {"all_layers": True})
