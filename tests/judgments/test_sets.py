@@ -36,7 +36,7 @@ def test_format_keys_and_path_reach_the_reader(tmp_path: Path, monkeypatch: pyte
     ("name", "words"),
     [
         ("wtm:x.jsonl", "did you mean 'wmt'. Choices: wmt, mlqe, sts, stsb, mrpc, qqp, mte, d2t, "),
-        ("nowhere.jsonl", "expected FORMAT:PATH, as in table:ratings.csv,rating=score, or a data set on the Hub; "),
+        ("nowhere", "expected FORMAT:PATH, as in table:ratings.csv,rating=score, or a data set on the Hub; "),
         ("glue/mrcp", "or a data set on the Hub; did you mean 'glue/mrpc'. Choices: "),
         ("mte:wmt22,ratings=mqm", "no key 'ratings'; did you mean 'rating'. Choices: pair, rating, reference, humans,"),
         ("stsb:dev.csv,rating=3", "no key 'rating'; this format takes none."),

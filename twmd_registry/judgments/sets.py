@@ -75,7 +75,8 @@ def check_named(text: str) -> None:
 def parse_name(text: str) -> tuple[Callable[..., RatedSegments], Path, dict[str, str]]:
     """Split the name of local data into reader, path and keys; raises SpecError, with the form, for another name."""
     form, colon, rest = text.partition(":")
-    if form not in FORMATS and form_of(text.partition(",")[0]) in TABLE_SUFFIXES:
+    file = text.partition(",")[0]
+    if form not in FORMATS and form_of(file) in TABLE_SUFFIXES and (not colon or is_there(file)):
         form, colon, rest = "table", ":", text
     if not colon or form not in FORMATS:
         form, choices = (form, FORMATS) if colon else (text, [*HUB, *(f"{name}:PATH" for name in FORMATS)])
