@@ -98,7 +98,7 @@ versions:
 	$(call test_core,$(VENV)/oldest)
 
 # mbrs needs numpy 1 (by COMET, which imports pkg_resources), lighteval needs numpy 2, and deepeval an older click than others.
-FACES_mbrs := mbrs deepeval 'setuptools<81'
+FACES_mbrs := mbrs deepeval 'pandas<3' 'setuptools<81'
 OVERRIDE_mbrs := numpy<2
 FACES_lighteval := lighteval 'xxhash<4'
 
