@@ -18,7 +18,7 @@ import torch
 from tests.cli.parsing import Terminal
 from tests.conftest import Run
 from twmd_registry.cli import main, terminal
-from twmd_registry.cli.terminal import HEADER, complain, progress_bar, say
+from twmd_registry.cli.terminal import DOUBTFUL, HEADER, complain, progress_bar, say
 from twmd_registry.errors import ModelError
 
 MOVES = re.compile(r"\x1b\[[?\d]*[A-Zhl]")
@@ -33,12 +33,19 @@ def test_terminal_has_colours_until_its_user_refuses_them(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv(name, value)
-    table = "system  twmd\n------  ----\n[a]     0.81"
     for stream, coloured in ((Terminal(), codes), (io.StringIO(), 0)):
-        monkeypatch.setattr(sys, "stdout", stream)
-        say(table)
+        monkeypatch.setattr(sys, "stderr", stream)
+        complain("twmd:", DOUBTFUL, "a word")
         assert bool(re.search(r"\x1b\[[\d;]*3\dm", stream.getvalue())) == coloured
-        assert CODES.sub("", stream.getvalue()) == f"{table}\n"
+        assert CODES.sub("", stream.getvalue()) == "twmd: a word\n"
+
+
+def test_results_are_printed_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys, "stdout", shown := Terminal())
+    say("twmd|layer:1|temperature:0.1 [a] 0.81")
+    assert shown.getvalue() == "twmd|layer:1|temperature:0.1 [a] 0.81\n"
 
 
 def test_errors_are_red_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -311,9 +311,9 @@ def test_request_without_texts_or_metric_is_refused() -> None:
 
 
 def test_repeated_metric_counts_once_and_one_without_the_preset_is_named() -> None:
-    result = score_file(read_pasted(as_json(["a"], [["b"]])), ["trwmd"] * 50, "embedded-tuned")
+    result = score_file(read_pasted(as_json(["a"], [["b"]])), ["stsscore"] * 50, "embedded-tuned")
     assert (len(result["rows"]), result["segment_headers"][0], result["segments"][0][0]) == (1, "row", 1)
-    assert "no preset 'embedded-tuned' of trwmd: scored with 'embedded'." in result["notices"]
+    assert "no preset 'embedded-tuned' of stsscore: scored with 'embedded'." in result["notices"]
 
 
 def test_file_that_takes_too_long_is_given_up_and_the_next_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:

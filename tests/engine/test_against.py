@@ -151,15 +151,13 @@ def test_warnings_name_sources() -> None:
 
 
 @pytest.mark.parametrize("side", ["predictions", "sources"])
-def test_few_texts_in_another_language_cause_a_warning_where_their_side_is_not_english(side: str) -> None:
+def test_text_in_another_language_triggers_a_warning(side: str) -> None:
     german = "Die freundliche Schaffnerin verschenkt die verwitterten Gartenst\u00fchle"
     texts = {"predictions": ["The guard gives the old garden chairs away"], "sources": ["A guard gave us old chairs"]}
     with warnings.catch_warnings():
         warnings.simplefilter("error", TwmdWarning)
         score(**texts, against="source")  # type: ignore[arg-type]
-        score(texts["predictions"], [german])
-    message = f"% of the tokens of {side} are unknown .* preset multilingual-source of twmd"
-    with pytest.warns(TwmdWarning, match=message):
+    with pytest.warns(TwmdWarning, match=r"\(above all de.* preset multilingual-source of twmd"):
         score(**texts | {side: [german]}, against="source")  # type: ignore[arg-type]
 
 
