@@ -138,7 +138,9 @@ def test_every_python_block_gives_what_it_shows(page: str) -> None:
 
 
 def can_run(arguments: list[str]) -> bool:
-    needs_more = {"ray", "--agreement"} & {*arguments} or any("tuned/" in word for word in arguments)
+    needs_more = {"ray", "--agreement"} & {*arguments} or any(
+        "tuned/" in word or re.match("model=.+/", word) for word in arguments
+    )
     return arguments[0] not in NOT_RUN and arguments[:2] != ["setup", "preset"] and not needs_more
 
 
@@ -162,6 +164,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, lines in {
         "ref": references,
         **outputs,
+        "out": outputs["system_a"],
         "samples": outputs["system_a"],
         "source": [f"{line} indeed" for line in references],
     }.items():

@@ -75,19 +75,24 @@ worst = 0.1
 misled = 0.3
 """,
 }
-EDITS = {
+EDITS: dict[str, tuple[str, ...]] = {
     "twmd_registry/registry/names.py": ('    ENSEMBLE = "ensemble"\n', '    ENSEMBLE = "ensemble"\n    TOY = "toy"\n'),
-    # A key is one declaration, in the order of the signature, and the stage that reads it.
+    # A key is one declaration, in the order of the signature, its types for editors, and the stage that reads it.
     "twmd_registry/registry/keys.py": (
-        "    temperature: float | None = _key(",
+        '    _key("temperature", "t",',
         (
-            "    toughness: float | None = _key(\n"
-            '        "tg", "what the toy subtracts", "a number from 1e-6 to 1e6", _scale, neutral=1.0\n    )\n'
-            "    temperature: float | None = _key("
+            '    _key("toughness", "tg", "what the toy subtracts", "a number from 1e-6 to 1e6", _scale, neutral=1.0),\n'
+            '    _key("temperature", "t",'
         ),
+        "    temperature: float | None\n",
+        "    toughness: float | None\n    temperature: float | None\n",
+    ),
+    "twmd_registry/registry/metric_spec.py": (
+        "    temperature: float | None\n",
+        "    toughness: float | None\n    temperature: float | None\n",
     ),
 }
-"""By file, what is written in place of what."""
+"""By file, texts and what is written in place of each."""
 PRESETS = """
 [embedded.metrics.toy]
 layer = 4
@@ -122,7 +127,7 @@ toy.update(PREDICTIONS, REFERENCES)
 assert abs(toy.compute().item() - tougher.score) < 1e-6
 card = write_card("toy")
 assert "min_ij S_ij" in card and "It is a toy." in card
-assert twmd_registry.load("toy", model=str(embedded_folder().parent), layer=4).requested.centering == "batch"
+assert twmd_registry.load("toy", model=str(embedded_folder().parent), layer=4).requested.centering.kind == "batch"
 assert main(["explain", "-m", "toy"]) == 0
 print(score.signature)
 """
@@ -139,10 +144,12 @@ def test_declared_metric_and_key_work_in_every_face(copy: Path) -> None:
     for name, content in FILES.items():
         (copy / name).parent.mkdir(exist_ok=True)
         (copy / name).write_text(content, encoding="utf-8")
-    for name, (before, after) in EDITS.items():
+    for name, edits in EDITS.items():
         text = (copy / name).read_text(encoding="utf-8")
-        assert text.count(before) == 1, name
-        (copy / name).write_text(text.replace(before, after), encoding="utf-8")
+        for before, after in zip(edits[::2], edits[1::2], strict=True):
+            assert text.count(before) == 1, name
+            text = text.replace(before, after)
+        (copy / name).write_text(text, encoding="utf-8")
     with (copy / "twmd_registry" / "registry" / "presets.toml").open("a", encoding="utf-8") as file:
         file.write(PRESETS)
     (copy / "ref.txt").write_text("a dog\n", encoding="utf-8")

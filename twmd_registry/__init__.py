@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from twmd_registry.record.content import write_record as write_record
     from twmd_registry.record.verify import verify_record as verify_record
     from twmd_registry.registry.diff import compare_signatures as compare_signatures
+    from twmd_registry.registry.metric_spec import AppliedSpec as AppliedSpec
     from twmd_registry.registry.metric_spec import MetricSpec as MetricSpec
     from twmd_registry.registry.names import MetricName as MetricName
     from twmd_registry.registry.options import LocalFiles as LocalFiles
@@ -49,10 +50,10 @@ _NAMES = {
     "record.verify": ("verify_record",),
     "record.content": ("Record", "make_record", "read_record", "write_record"),
     "registry.diff": ("compare_signatures",),
+    "registry.metric_spec": ("AppliedSpec", "MetricSpec"),
     "registry.names": ("MetricName",),
     "registry.options": ("LocalFiles", "MetricKeys", "RunOptions"),
     "registry.signature": ("Signature", "parse_signature"),
-    "registry.spec": ("MetricSpec",),
 }
 """Modules, and the public names that are loaded from them at their first use."""
 _WHERE = {name: module for module, names in _NAMES.items() for name in names}

@@ -14,7 +14,7 @@ import sacrebleu
 
 import twmd_registry
 from tests import tiny
-from twmd_registry.engine.result import COUNTS, NOTED
+from twmd_registry.engine.result import NOTED
 from twmd_registry.errors import SpecError, TwmdWarning
 from twmd_registry.plugins.panel import make_panel, score_evaluation
 from twmd_registry.registry.names import OUTPUTS
@@ -76,7 +76,9 @@ def test_ours_are_the_scorers_scores_with_their_sides_and_counts(folder: Path) -
     scored = score_evaluation(make_panel(scorers.values()), PREDICTIONS, REFERENCES)
     wanted = {name: one.score(PREDICTIONS, REFERENCES) for name, one in scorers.items()}
     sides = {f"twmd_{side}": wanted["twmd"].as_dict()[side] for side in ("precision", "recall", "f1")}
-    counts = {f"{name}_{key}": one.counts.as_dict()[key] for name, one in wanted.items() for key in COUNTS}
+    counts = {
+        f"{name}_{key}": one.as_dict()[key] for name, one in wanted.items() for key in NOTED if one.as_dict()[key]
+    }
     assert scored.values == pytest.approx({name: one.score for name, one in wanted.items()} | sides | counts, abs=1e-6)
     assert scored.signatures == {name: str(one.signature) for name, one in wanted.items()}
     assert scored.score_sets[0].texts == wanted["twmd"].texts

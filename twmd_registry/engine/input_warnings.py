@@ -248,12 +248,12 @@ def check_texts(backends: Sequence[Backend], pairs: Pairs, rows: Sequence[int]) 
 
 def warn_about_language(name: str | None, pairs: Pairs) -> None:
     """Warn if an English model gets texts in other languages of its script: one text among few, or more than
-    `FOREIGN_TEXTS` of many. Texts of fewer words than `LANGUAGE_WORDS` say nothing by themselves.
+    `FOREIGN_TEXTS` of many. Texts of fewer distinct words than `LANGUAGE_WORDS` say nothing by themselves.
     """
     preset = describe_model(name)
     if preset is None or not preset.strict:
         return
-    long = [text for text in pairs.texts if len(text.split()) >= LANGUAGE_WORDS]
+    long = [text for text in pairs.texts if len(set(text.split())) >= LANGUAGE_WORDS]
     if not long and len(pairs.texts) >= RELIABLE_SAMPLE:
         long = [" ".join(pairs.texts[start :: len(pairs.texts) // FEW_TEXTS]) for start in range(FEW_TEXTS)]
     sample = long[:: math.ceil(len(long) / LANGUAGE_SAMPLE)] if long else []

@@ -108,7 +108,7 @@ def read_official(text: str, rated: RatedSegments) -> list[LabelledScores]:
         result.append(LabelledScores(f"{name}*", f"official:{name}@{digest}", known, of_systems))
     if lacking:
         left_out = f"metrics left out, with the number of rated segments that they lack: {', '.join(lacking)}"
-        warn(f"{folder}: {left_out}; pair=PAIR after the folder compares one language pair's.")
+        warn(f"{folder}: {left_out}; pair=PAIR after the folder compares one language pair.")
     return result
 
 
