@@ -538,7 +538,7 @@ def test_number_of_a_paper_is_verified(scored: Path, run: Run) -> None:
         (signature.replace("@21de63af9d45", ""), printed, 0, "does not say which content of the model was used"),
     ):
         returned, out, costs = run(f"verify '{own}' {value} {files}")
-        assert (returned, words in out, "segments by 1 metrics; sentence-transformers/" in costs) == (
+        assert (returned, words in out, "metrics: 1; sentence-transformers/" in costs) == (
             status,
             True,
             True,

@@ -149,7 +149,7 @@ def _announce(signatures: Iterable[str], tasks: Sequence[ScoringTask], resamples
         with suppress(SignatureError), collect_warnings():  # which verification reports
             specs += parse_signature(signature).spec.members_or_self
     segments = sum(len(task.predictions) for task in tasks)
-    parts = [f"{segments:,} segments by {len(specs)} metrics", ", ".join(sorted({str(spec.model) for spec in specs}))]
+    parts = [f"segments: {segments:,}; metrics: {len(specs)}", ", ".join(sorted({str(spec.model) for spec in specs}))]
     if sweeps := {str(spec.iterations) for spec in specs if spec.iterations is not None}:
         parts.append(f"Sinkhorn sweeps: {', '.join(sorted(sweeps))}")
     if resamples:
