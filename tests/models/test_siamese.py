@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 
 import twmd_registry
 from tests import tiny
-from twmd_registry.errors import ModelError
+from twmd_registry.errors import ModelError, TwmdWarning
 from twmd_registry.models.files import HEAD_FILE, find_model, packaged_adapters
-from twmd_registry.models.regressor import Line, load_line, save_line
+from twmd_registry.models.regressor import Line, fit_pairs, load_line, save_line
 
 PACKAGED = packaged_adapters() / "stsb-siamese"
 EMBEDDED = "21de63af9d45"
@@ -86,9 +88,35 @@ def test_order_that_does_nothing_is_not_signed() -> None:
         assert (str(found.signature), found.scores) == (str(usual.signature), usual.scores)
 
 
+LONG = "A heron waits at the weir while rain falls on the town. ", "The baker sold nine loaves before the bells rang. "
+CUT = {"predictions": [LONG[0] * 9, "rain", LONG[0] * 4 + LONG[1]], "references": [LONG[1], LONG[0] * 9, LONG[0] * 2]}
+
+
+PUBLISHED = [-0.0850472, 0.3887319, 0.9188080]
+
+
+def test_pairs_are_cut_together_as_by_longest_first() -> None:
+    with pytest.warns(TwmdWarning, match="longer than the limit"):
+        scores = twmd_registry.load("stsscore", truncation="cut:20").score(**CUT)
+    assert scores.scores == pytest.approx(PUBLISHED, abs=1e-6)
+    tokenizer, draw = tiny.tokenizer(), random.Random(1)
+    for _ in range(50):
+        texts = [" ".join(draw.choices(tiny.WORDS, k=draw.randint(1, 12))) for _ in "ab"]
+        limit = draw.randint(5, 24)
+        joined = tokenizer(*texts, truncation="longest_first", max_length=limit)
+        sizes = np.array([[len(tokenizer(text)["input_ids"]) for text in texts]])
+        kept = [joined.sequence_ids().count(side) + 2 for side in (0, 1)]
+        assert fit_pairs(sizes, limit + 4 - tokenizer.num_special_tokens_to_add(pair=True)).tolist() == [kept]
+
+
 def test_padding_on_the_left_changes_nothing(adapter: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(find_model("embedded").folder, tmp_path / "model")
     tiny.change_json(folder / "tokenizer_config.json", padding_side="left")
     save_line(load_line(adapter / HEAD_FILE, EMBEDDED), adapter, find_model(str(folder)).fingerprint)
     found = twmd_registry.load("stsscore", model=str(folder), adapter=str(adapter), scale=5).score(FIRST, SECOND)
     assert found.scores == pytest.approx(twmd_registry.load("stsscore").score(FIRST, SECOND).scores, abs=1e-6)
+    with pytest.warns(TwmdWarning, match="longer than the limit"):
+        cut = twmd_registry.load(
+            "stsscore", model=str(folder), adapter=str(adapter), scale=5, truncation="cut:20"
+        ).score(**CUT)
+    assert cut.scores == pytest.approx(PUBLISHED, abs=1e-6)

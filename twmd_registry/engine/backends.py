@@ -28,7 +28,7 @@ from twmd_registry.models.files import ModelFiles, find_adapter, find_model, fin
 from twmd_registry.models.fitted import FittedFile, FittedPart, find_signed
 from twmd_registry.models.inference import exact_arithmetic, free_memory
 from twmd_registry.models.load import pick_device
-from twmd_registry.models.regressor import SiameseRegressor, is_siamese, load_regressor, trained_activation
+from twmd_registry.models.regressor import SiameseRegressor, fit_pairs, is_siamese, load_regressor, trained_activation
 from twmd_registry.models.sentence import SIMILARITIES, SentenceEncoder
 from twmd_registry.progress import Progress, Stage
 from twmd_registry.registry.hashes import reread
@@ -431,19 +431,29 @@ class PairBackend(Backend):
         """
         raise NotImplementedError
 
-    def _compare(self, chunk: _Chunk) -> np.ndarray:
-        """Return the similarities of the sentence vectors of pairs, shape (pairs,)."""
-        new = [i for i in np.unique(chunk.pairs).tolist() if i not in chunk.vectors]
-        if new:
-            encoded = self.model.encode(
-                [chunk.texts[i] for i in new],
-                [chunk.tokens[i] for i in new],
-                limit=self.spec.truncation.limit,
-                prompt=self.prompt,
-                batch_tokens=self.options.batch_tokens,
-            )
-            chunk.vectors.update(zip(new, encoded, strict=True))
-        x, y = (np.stack([chunk.vectors[i] for i in side]) for side in chunk.pairs.T.tolist())
+    def _compare(self, chunk: _Chunk, kept: np.ndarray | None = None) -> np.ndarray:
+        """Return the similarities of the sentence vectors of pairs, shape (pairs,); a text is cut to the tokens `kept`
+        in its pair, shape (pairs, 2), where that is not 0.
+        """
+        kept = np.zeros_like(chunk.pairs) if kept is None else kept
+        found = dict[tuple[int, int], np.ndarray]()
+        for size in np.unique(kept).tolist():
+            numbers = np.unique(chunk.pairs[kept == size]).tolist()
+            vectors = {} if size else chunk.vectors
+            if new := [i for i in numbers if i not in vectors]:
+                encoded = self.model.encode(
+                    [chunk.texts[i] for i in new],
+                    [chunk.tokens[i].cut(size) if size else chunk.tokens[i] for i in new],
+                    limit=size or self.spec.truncation.limit,
+                    prompt=self.prompt,
+                    batch_tokens=self.options.batch_tokens,
+                )
+                vectors.update(zip(new, encoded, strict=True))
+            found.update({(i, size): vectors[i] for i in numbers})
+        x, y = (
+            np.stack([found[text] for text in zip(numbers, sizes, strict=True)])
+            for numbers, sizes in zip(chunk.pairs.T.tolist(), kept.T.tolist(), strict=True)
+        )
         similarities: np.ndarray = SIMILARITIES[self.model.similarity](x, y)
         return similarities
 
@@ -526,13 +536,14 @@ class RegressionBackend(PairBackend):
             )
         return settled
 
-    def _tokenise(self, texts: Sequence[str]) -> list[TextTokens]:
-        return tokenise(self.model.tokenizer, texts, self.spec.truncation.limit if is_siamese(self.adapter) else None)
-
     def _predict(self, chunk: _Chunk, first: First) -> tuple[np.ndarray, np.ndarray]:
         model = self.model
         if isinstance(model, SiameseRegressor):
-            return model.line.weight * self._compare(chunk) + model.line.bias, np.zeros_like(chunk.pairs, dtype=bool)
+            sizes = np.array([[len(chunk.tokens[i].ids) for i in pair] for pair in chunk.pairs.tolist()])
+            limit = self.spec.truncation.limit
+            kept = fit_pairs(sizes, limit + 1 if limit else None)  # the token that opens both counts once
+            cut = kept < sizes
+            return model.line.weight * self._compare(chunk, np.where(cut, kept, 0)) + model.line.bias, cut
         numbers = {i: place for place, i in enumerate(chunk.texts)}
         places = np.vectorize(numbers.__getitem__, otypes=[np.int64])(chunk.pairs)
         ahead = 1 if first == "prediction" else -1

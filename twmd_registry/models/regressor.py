@@ -71,7 +71,9 @@ def is_siamese(adapter: ModelFiles | None) -> bool:
 
 
 class SiameseRegressor(SentenceEncoder):
-    """A sentence encoder with a line on the cosine of two texts."""
+    """A sentence encoder with a line on the cosine of two texts, which are cut together as a cross-encoder's."""
+
+    shortest = 5  # as a cross-encoder's
 
     def __init__(self, files: ModelFiles, adapter: ModelFiles, dtype: str, device: torch.device) -> None:
         """Load the model, merge the adapter, and read the line beside it."""
@@ -176,15 +178,9 @@ class CrossEncoderRegressor(LoadedModel):
         output of the head, shape (pairs,), float64, and whether a pair's texts were cut, shape (pairs, 2).
         """
         sizes = np.array([len(text.ids) for text in tokens])[pairs]  # (pairs, 2)
-        lengths, cut = sizes.sum(1) - 1 + self.joints, np.zeros_like(pairs, dtype=bool)
-        if (most := self.check_limit(limit)) is not None:
-            room = most - self.joints + 1
-            shorter = np.minimum(sizes.min(1), room // 2)
-            kept = np.where(sizes == sizes.max(1, keepdims=True), (room - shorter)[:, None], shorter[:, None])
-            even = sizes[:, 0] == sizes[:, 1]
-            kept[even, 0] = shorter[even]  # of two texts of one length the second keeps a token more
-            cut = (lengths > most)[:, None] & (sizes > kept)
-            lengths = np.minimum(lengths, most)
+        most = self.check_limit(limit)
+        kept = fit_pairs(sizes, None if most is None else most - self.joints + 1)
+        cut, lengths = kept < sizes, kept.sum(1) - 1 + self.joints
         values = np.zeros(len(pairs))
 
         def forward(batch: np.ndarray) -> list[torch.Tensor]:
@@ -194,6 +190,17 @@ class CrossEncoderRegressor(LoadedModel):
 
         self.run_batches(lengths, batch_tokens, forward, pads=self._pads)
         return values, cut
+
+
+def fit_pairs(sizes: np.ndarray, room: int | None) -> np.ndarray:
+    """Return how many of their tokens two texts keep if both have room for so many: the longer text loses tokens, and
+    then both, as by transformers' ``longest_first``; shape (pairs, 2), as `sizes`.
+    """
+    if room is None:
+        return sizes
+    shorter = np.minimum(sizes.min(1), room // 2)
+    first = np.where(sizes[:, 0] > sizes[:, 1], room - shorter, shorter)  # of equal texts the second keeps a token more
+    return np.where(sizes.sum(1, keepdims=True) > room, np.stack([first, room - first], axis=1), sizes)
 
 
 def _load_regression_network(files: ModelFiles, adapter: ModelFiles | None, dtype: str) -> tuple[Any, Any]:
