@@ -81,7 +81,7 @@ def test_diff_command_prints_differences(run: Run, older_version: str) -> None:
     same = "The signatures are the same.\n\nTheir numbers may be compared (on the same texts).\n"
     assert diff(TWMD, TWMD.format(short=True)) == (0, same)
     status, out = diff(TWMD, changed(TWMD, temperature=0.2, output="recall"))
-    assert "- output: f1 and recall (the side of a two-sided metric that is the score)" in out
+    assert "- output: f1 and recall (the side that is the score)" in out
     assert "- temperature: 0.15 and 0.2 (T of the tempered plan; small is greedy)" in out
     assert (status, out.endswith("Their numbers may NOT be compared.\n")) == (1, True)
     status, out = diff(TWMD, changed(TWMD, fingerprint=None))

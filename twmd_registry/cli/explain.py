@@ -16,37 +16,92 @@ from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.metrics import CATALOGUE, entry
 from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_READS, MetricName
-from twmd_registry.registry.presets import Preset, presets, presets_of
+from twmd_registry.registry.presets import Preset, describe_model, presets, presets_of
 from twmd_registry.registry.signature import describe_preset
 from twmd_registry.registry.spec import apply_preset
 
 SIGNATURES = ("metric", "preset", "signature")
 PRESETS = ("preset", "model", "offline")
 EXPLAINED = ("key", "short", "value", "what", "accepts")
+EXPLAINED_SHORT = ("key", "value", "what")
+NARROW = 80
+"""Columns of what fits a screen."""
+MAX_VALUE = 22
+"""Characters of the longest value in the table; others have lines of their own."""
+MANY = 10
+"""Languages that are named; more are counted."""
 
 
 @command(
     "explain",
     sacrebleu=(),
-    example="twmd explain\ntwmd explain -m twmd --preset embedded-tuned\ntwmd explain --signatures",
+    example="twmd explain\ntwmd explain -m twmd --preset embedded-tuned\ntwmd explain -m twmd --full\n"
+    "twmd explain --signatures",
 )
 @declare.metric("The metric to explain, or a signature (default: list all).")
 @declare.settings
+@declare.flag("--full", "Explain all of a metric: also what keys accept, where presets come from, the citation.")
 @declare.flag("--signatures", "Print the describe_preset signature of every preset, and nothing else.")
 @declare.output_format(*declare.RESULT_FORMATS)
 def explain_command(arguments: Arguments) -> int:
     """List metrics, presets and what works offline; or explain a metric: its formula, range, keys with their values
-    under a preset, presets and citation.
+    under a preset, and presets.
     """
     if not arguments.requested:
+        refuse(["full"], "explains a metric: name it by -m")
         (_print_signatures if arguments.signatures else _print_metrics)(arguments.format)
         return 0
     refuse(["signatures"], "lists the presets of all metrics: leave -m out")
-    _explain(arguments.requested[0].spec, arguments.format)
+    spec = arguments.requested[0].spec
+    if arguments.full or arguments.format != "text":
+        _explain_all(spec, arguments.format)
+    else:
+        _explain(spec)
     return 0
 
 
-def _explain(spec: MetricSpec, form: str) -> None:
+def _explain(spec: MetricSpec) -> None:
+    """Explain a metric on one screen: the keys of these settings, and the names of the rest."""
+    from tabulate import tabulate
+
+    facts, values, metric = entry(spec.metric), spec.values(), spec.metric
+    places = dict[str, list[str]]()
+    for preset in presets_of(metric).values():
+        offline = _availability(preset)
+        place = "offline" if offline.startswith("yes") else "from the Hub" if offline == "no" else "with model="
+        places.setdefault(place, []).append(preset.name)
+    preset_of_model = describe_model(spec.model) if spec.model else None
+    languages = preset_of_model.languages if preset_of_model else ()
+    reads = ", ".join(languages) if len(languages) <= MANY else f"{len(languages)} languages"
+    shown = {name: key.format(values[name]) for name, key in KEYS.items() if name in values}
+    identical = "" if facts.identical is None else f"; a text against itself: {facts.identical:g}"
+    above = {
+        "C(X, Y)": facts.formula,
+        "range": f"{facts.span}, higher is closer{identical}",
+        "model": f"{spec.model or ''}{f' (made for {reads})' if reads else ''}",
+        **{name: text for name, text in shown.items() if len(text) > MAX_VALUE and name != "model"},
+    }
+    below = {
+        "not set": ", ".join(name for name in facts.keys if name not in values),
+        "presets": "; ".join(f"{place}: {', '.join(names)}" for place, names in places.items()),
+    }
+    rows = [[name, text, KEYS[name].about] for name, text in shown.items() if name not in above]
+    say(f"{metric}: {facts.title}\n{textwrap.fill(facts.about, NARROW)}\n")
+    _say_lines(above)
+    if rows:
+        say(f"\n{tabulate(rows, EXPLAINED_SHORT, maxcolwidths=[None, None, 44], disable_numparse=True)}")
+    print()
+    _say_lines(below)
+    say(f"\n'twmd explain -m {metric} --full' adds what keys accept, and sources.")
+
+
+def _say_lines(lines: dict[str, str]) -> None:
+    for name, text in lines.items():
+        if text:
+            say(textwrap.fill(f"{name:<11}{text}", NARROW, subsequent_indent=" " * 11, break_on_hyphens=False))
+
+
+def _explain_all(spec: MetricSpec, form: str) -> None:
     facts, own_presets = entry(spec.metric), presets_of(spec.metric).values()
     rows = []
     for key in (KEYS[name] for name in facts.keys):
@@ -86,6 +141,8 @@ def _print_signatures(form: str) -> None:
 
 
 def _print_metrics(form: str) -> None:
+    from tabulate import tabulate
+
     rows = {
         metric: [[preset.name, preset.model or "any", _availability(preset)] for preset in presets_of(metric).values()]
         for metric in CATALOGUE
@@ -94,21 +151,22 @@ def _print_metrics(form: str) -> None:
         flat = [[str(metric), CATALOGUE[metric].title, *row] for metric, lines in rows.items() for row in lines]
         print(format_table(("metric", "what", *PRESETS), flat, form))
         return
-    say(format_table(("metric", "what"), [[str(metric), CATALOGUE[metric].title] for metric in rows], form))
-    metrics_of = dict[tuple[str, ...], list[str]]()
+    places = dict[tuple[str, ...], list[MetricName]]()
     for metric, presets_of_metric in rows.items():
         for name, model, offline in presets_of_metric:  # a model's owner is in the other formats
-            metrics_of.setdefault((name, model.rpartition("/")[2], offline), []).append(str(metric))
-    count = {True: "all", False: "{} metrics"}
+            places.setdefault((name, model.rpartition("/")[2], offline), []).append(metric)
+    alone = {metric: ", ".join(row[0] for row, names in places.items() if names == [metric]) for metric in rows}
+    metrics = [[str(metric), CATALOGUE[metric].title, alone[metric]] for metric in rows]
+    say(tabulate(metrics, ("metric", "what", "presets of its own"), maxcolwidths=[None, 21, 36]))
+    several = {row: names for row, names in places.items() if len(names) > 1}
     lines = [
-        [*row, names[0] if len(names) == 1 else count[len(names) >= len(rows) - 1].format(len(names))]
-        for row, names in metrics_of.items()
+        [*row, "all" if len(names) >= len(rows) - 1 else f"{len(names)} metrics"] for row, names in several.items()
     ]
-    say("\n" + format_table((*PRESETS, "for"), lines, form) + "\n")
-    print("'twmd explain -m METRIC' has its keys, presets and citation.")
+    say(f"\n{tabulate(lines, (*PRESETS, 'for'))}\n")
+    print("'twmd explain -m METRIC' has its keys and presets.")
     is_installed = hook.is_installed()
     state = f"on ({hook.metrics_cache()})" if is_installed else "off ('twmd setup evaluate' switches it on)"
-    print(f"evaluate.load('twmd') without importing twmd_registry: {state}")
+    print(f"evaluate.load('twmd') without importing twmd_registry:\n{state}")
 
 
 def _availability(preset: Preset) -> str:

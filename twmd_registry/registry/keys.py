@@ -146,7 +146,7 @@ def _key(
 
 
 _DECLARED = (
-    _key("output", "o", "the side of a two-sided metric that is the score", Output),
+    _key("output", "o", "the side that is the score", Output),
     _key(
         "members",
         "me",
@@ -184,7 +184,7 @@ _DECLARED = (
     _key(
         "unknown",
         "un",
-        "tokens that the vocabulary does not hold: alike (keep), or equal to the same text only (apart)",
+        "tokens outside the vocabulary: alike (keep), or equal to the same text only (apart)",
         Unknown,
         neutral="keep",
     ),
