@@ -29,20 +29,20 @@ class TokenVectors(NamedTuple):
     # Tokens that count in averages; shape (T,), bool; None for all. The others can only be matched
     counted: Tensor | None = None
     weights: Tensor | None = None  # Weight of each token; shape (T,), at least 0; None for equal weights
-    # Place of each token among all encoded tokens, plus their number for a copied token (`select`); of an
-    # n-gram, of its first token among those that `make_units` returns; shape (T,)
+    # Place of each token among all encoded tokens; of an n-gram, of its first token among those that `make_units`
+    # returns; shape (T,)
     positions: Tensor | None = None
+    copied: Tensor | None = None  # Tokens that a prediction has copied from its source; shape (T,), bool; None for none
     # Bound on the norm of each vector's rounding error; shape (T,); empty before `center`
     rounding: Tensor = torch.empty(0)
 
     def select(self, keep: Tensor) -> TokenVectors:
         """Return the tokens that are true in `keep` (T,); an item may be left without any."""
-        counted, weights, positions = (
-            None if side is None else side[keep] for side in (self.counted, self.weights, self.positions)
-        )
+        optional = (self.counted, self.weights, self.positions, self.copied)
         rounding = self.rounding[keep] if len(self.rounding) else self.rounding
         lengths = torch.bincount(torch.repeat_interleave(self.lengths)[keep], minlength=len(self.lengths))
-        return TokenVectors(self.vectors[keep], lengths, counted, weights, positions, rounding)
+        kept = (None if values is None else values[keep] for values in optional)
+        return TokenVectors(self.vectors[keep], lengths, *kept, rounding)
 
 
 class PaddedTokens(NamedTuple):

@@ -191,7 +191,7 @@ class PipelineRun:
         shares, s, plan = _align_items(spec, units, hypothesis, reference, padded)
         read = [
             tuple(
-                " ".join(self._encoder.decode_tokens(encoded.ids[unit % len(encoded.ids)].tolist()))
+                " ".join(self._encoder.decode_tokens(encoded.ids[unit].tolist()))
                 for unit in positions_of(view, tokens, units, item)
             )
             for item in (hypothesis, reference)

@@ -167,13 +167,13 @@ def select(
     if view.special == "partners":  # bert_score's rule, by which a literal [SEP] has no weight, and T5's </s> has one
         ends = [i for i in (encoder.tokenizer.cls_token_id, encoder.tokenizer.sep_token_id) if i is not None]
         counted = ~torch.isin(encoded.ids[positions], torch.tensor(ends, device=positions.device))
-    marked = positions
+    copied = None
     if view.sources:
         owners = np.repeat(np.arange(len(row)), lengths[row].cpu().numpy())
-        copied = copied_tokens(encoder.pieces, encoded, positions.cpu().numpy(), owners, items.partner)
-        marked = positions + len(encoded.ids) * torch.from_numpy(copied).to(positions)
+        found = copied_tokens(encoder.pieces, encoded, positions.cpu().numpy(), owners, items.partner)
+        copied = torch.from_numpy(found).to(positions.device)
     layers = [
-        TokenVectors(encoded.layers[k].index_select(0, positions), lengths[row], counted, positions=marked)
+        TokenVectors(encoded.layers[k].index_select(0, positions), lengths[row], counted, None, positions, copied)
         for k in view.layers
     ]
     if view.weights is None:
@@ -311,10 +311,9 @@ def _replace_tokens(view: TokenView, encoded: EncodedTexts, tokens: TokenVectors
     """Give every unknown token the direction that belongs to its surface string, and every copied token that of its
     piece; the vector's norm stays.
     """
-    codes = encoded.codes if view.unknown == "apart" else torch.zeros_like(encoded.codes)
-    if view.sources:  # `select` counts the positions of copied tokens on from the number of all tokens
-        codes = torch.cat([codes, -1 - encoded.ids])
-    codes = codes[tokens.positions]  # (T,)
+    codes = (encoded.codes if view.unknown == "apart" else torch.zeros_like(encoded.codes))[tokens.positions]  # (T,)
+    if tokens.copied is not None:
+        codes = torch.where(tokens.copied, -1 - encoded.ids[tokens.positions], codes)
     positions = torch.nonzero(codes).squeeze(1)  # (U,)
     if not len(positions):
         return tokens
@@ -355,7 +354,9 @@ def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
         errors[wide] = torch.maximum(errors[wide], tokens.rounding[token])
     heavy = weights > 0
     vectors = torch.where(heavy[:, None], weighted / torch.where(heavy, weights, 1.0)[:, None], plain / widths[:, None])
-    return TokenVectors(vectors, windows, None, None if tokens.weights is None else weights, first, errors)
+    return TokenVectors(
+        vectors, windows, weights=None if tokens.weights is None else weights, positions=first, rounding=errors
+    )
 
 
 def scale_to_norm_one(tokens: TokenVectors) -> TokenVectors:
