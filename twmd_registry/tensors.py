@@ -29,8 +29,8 @@ class TokenVectors(NamedTuple):
     # Tokens that count in averages; shape (T,), bool; None for all. The others can only be matched
     counted: Tensor | None = None
     weights: Tensor | None = None  # Weight of each token; shape (T,), at least 0; None for equal weights
-    # Place of each token among all encoded tokens; of an n-gram, of its first token among those that `make_units`
-    # returns; shape (T,)
+    # Shape (T,): the place of each token among all encoded tokens; of an n-gram, of its first token among the tokens of
+    # `make_units`
     positions: Tensor | None = None
     copied: Tensor | None = None  # Tokens that a prediction has copied from its source; shape (T,), bool; None for none
     # Bound on the norm of each vector's rounding error; shape (T,); empty before `center`
@@ -38,11 +38,13 @@ class TokenVectors(NamedTuple):
 
     def select(self, keep: Tensor) -> TokenVectors:
         """Return the tokens that are true in `keep` (T,); an item may be left without any."""
-        optional = (self.counted, self.weights, self.positions, self.copied)
         rounding = self.rounding[keep] if len(self.rounding) else self.rounding
         lengths = torch.bincount(torch.repeat_interleave(self.lengths)[keep], minlength=len(self.lengths))
-        kept = (None if values is None else values[keep] for values in optional)
-        return TokenVectors(self.vectors[keep], lengths, *kept, rounding)
+        counted, weights, positions, copied = (
+            None if values is None else values[keep]
+            for values in (self.counted, self.weights, self.positions, self.copied)
+        )
+        return TokenVectors(self.vectors[keep], lengths, counted, weights, positions, copied, rounding)
 
 
 class PaddedTokens(NamedTuple):

@@ -49,6 +49,7 @@ METRICS: dict[str, tuple[str, dict[str, Any]]] = {
     "bertscore, corpus": ("bertscore_centered", {"centering": "corpus", **SEPARATE, "idf": "references"}),
     "moverscore, idf": ("moverscore", {"centering": "none", "idf": "corpus", "ngram": 2}),
     "moverscore, corpus and idf": ("moverscore", {"centering": "corpus", "idf": "corpus", **LAYERS}),
+    "bertscore, padding": ("bertscore_centered", {"centering": "none", "special": "partners", "padding": 3}),
     "wordset_cka": ("wordset_cka", {"centering": "dimension"}),
     "sbert": ("sbert", {"centering": "none"}),
     "stsscore": ("stsscore", {"model": REGRESSOR, "scale": 5}),
@@ -94,7 +95,7 @@ CASES: dict[str, Case] = {
         [("twmd", {"align": "sentences", "centering": "corpus", "centering_side": "joint"})],
     ),
     "untuned": Case(SEGMENTS[:4], [("twmd", {"layer": None})]),
-    "kept references": Case(SEGMENTS, [("twmd", {"centering": "corpus", "keep_references": "1MB"})], calls=2),
+    "kept references": Case(SEGMENTS, [("twmd", {"centering": "none", "keep_references": "1MB"})], calls=2),
     "bad row": Case([("a cat", ["the cat"]), ("a dog", [])], [METRICS["twmd"]]),
 }
 TROUBLES: dict[str, tuple[str, str]] = {

@@ -83,15 +83,15 @@ def test_rejected_texts_do_not_affect_neighbours(tasks: list[Segments]) -> None:
 def test_pass_that_fails_is_made_again_for_each_request(
     error: Exception, tasks: list[Segments], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    score_group, sizes = TokenAlignmentBackend.score_group, list[int]()
+    score_pairs, sizes = TokenAlignmentBackend.score_pairs, list[int]()
 
     def fail_together(backend: TokenAlignmentBackend, group: object, pairs: Pairs, *others: object) -> object:
         sizes.append(len(pairs.counts))
         if len(pairs.counts) > 3:
             raise error
-        return score_group(backend, group, pairs, *others)  # type: ignore[arg-type]
+        return score_pairs(backend, group, pairs, *others)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(TokenAlignmentBackend, "score_group", fail_together)
+    monkeypatch.setattr(TokenAlignmentBackend, "score_pairs", fail_together)
     with Scorer(spec_with_keys("twmd")) as scorer:
         outcomes = score_together(scorer, tasks[:3])
     assert sizes == [9, 3, 3, 3]
@@ -102,7 +102,7 @@ def test_other_errors_of_a_pass_are_raised(tasks: list[Segments], monkeypatch: p
     def fail(*_: object) -> None:
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr(TokenAlignmentBackend, "score_group", fail)
+    monkeypatch.setattr(TokenAlignmentBackend, "score_pairs", fail)
     with Scorer(spec_with_keys("twmd")) as scorer, pytest.raises(RuntimeError, match="a mistake"):
         score_together(scorer, tasks)
 

@@ -58,7 +58,7 @@ def test_worker_with_another_model_is_refused(tmp_path: Path) -> None:
     copy = pickle.loads(pickle.dumps(job))
     tiny.save_encoder("bert", folder, seed=1)
     with pytest.raises(ModelError, match="same model"):
-        dataset._Score(copy, [])(ROWS)
+        dataset._Score(copy, {})(ROWS)
 
 
 def test_columns_that_do_not_fit_are_refused(bert: str) -> None:

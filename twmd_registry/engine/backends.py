@@ -18,7 +18,7 @@ from twmd_registry.encode.mean_vectors import MEAN_VECTOR, MeanVectors, find_bac
 from twmd_registry.encode.words import STOP_WORDS, as_tokenized, find_stop_words
 from twmd_registry.engine.baseline import BASELINE, Baseline, find_baseline
 from twmd_registry.engine.pairs import Pairs
-from twmd_registry.engine.pipeline import STEPS_PER_TEXT, AllReduce, PipelineRun, single_process
+from twmd_registry.engine.pipeline import STEPS_PER_TEXT, CorpusSums, PipelineRun
 from twmd_registry.engine.sentences import SENTENCE_COUNTS, flags_of_documents, split_documents
 from twmd_registry.engine.token_vectors import TokenView, make_view
 from twmd_registry.errors import ModelError, SpecError
@@ -42,9 +42,13 @@ from twmd_registry.tensors import TEXT_FLAGS, TOKEN_FLAGS, TextTokens
 
 CHUNK_LETTERS, LETTERS_OF_PAIR = 1_000_000, 100
 """Letters of the texts of pairs that are scored together, and what a pair counts beside its texts."""
-Scored = tuple[list[np.ndarray], np.ndarray]
-"""The scores of all pairs by every backend of a group, each of shape (sides, pairs) (of documents, with rows of
-`SENTENCE_COUNTS`), and the flags of the texts."""
+
+
+class PairScores(NamedTuple):
+    """The scores of pairs by the backends of a group."""
+
+    by_backend: list[np.ndarray]  # Each of shape (sides, pairs); with align=sentences, rows of `SENTENCE_COUNTS` follow
+    flags: np.ndarray  # Facts about the texts; shape (texts,), `TEXT_FLAGS`
 
 
 class Backend:
@@ -186,14 +190,18 @@ class Backend:
         """The same of the applied specification, whose model may have another name."""
         return getattr(describe_model(self.spec.model), "scripts", ())
 
-    def score_group(
-        self, group: Sequence[Any], pairs: Pairs, stage: Stage, total: AllReduce = single_process
-    ) -> Scored:
-        """Score all pairs by every member of a group that shares a key, as one stage of progress."""
+    def score_pairs(
+        self, group: Sequence[Any], pairs: Pairs, stage: Stage, sums: CorpusSums | None = None
+    ) -> PairScores:
+        """Score pairs by every backend of a group with one `share_key`, as one stage of progress; `sums` are those of
+        the corpus, None if the pairs are the corpus.
+        """
         raise NotImplementedError
 
-    def sum_up(self, group: Sequence[Any], pairs: Pairs, total: AllReduce) -> None:
-        """Add what these pairs contribute to the corpus sums by the all-reduce `total`; most settings need none."""
+    def sum_corpus(self, group: Sequence[Any], pairs: Pairs) -> CorpusSums:
+        """Return what these pairs add to the corpus sums that scores by a group depend on; most settings need none."""
+        del group, pairs
+        return {}
 
 
 class TokenAlignmentBackend(Backend):
@@ -309,8 +317,8 @@ class TokenAlignmentBackend(Backend):
         self,
         group: Sequence[TokenAlignmentBackend],
         pairs: Pairs,
-        progress: Progress | None,
-        total: AllReduce = single_process,
+        progress: Progress | None = None,
+        sums: CorpusSums | None = None,
     ) -> Iterator[PipelineRun]:
         """Hold the model, and yield the pipeline of a group."""
         model = self.model  # once: another thread may close it, and the next use would load another model
@@ -322,7 +330,7 @@ class TokenAlignmentBackend(Backend):
                 documents=self.spec.align is not None,
                 batch_tokens=self.options.batch_tokens,
                 keep=max(backend.options.keep_references for backend in group),
-                total=total,
+                sums=sums,
                 progress=progress,
             )
 
@@ -338,10 +346,10 @@ class TokenAlignmentBackend(Backend):
         with model.lock:
             return idf.fit_idf(model, texts, self.spec, progress)
 
-    def score_group(
-        self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, stage: Stage, total: AllReduce = single_process
-    ) -> Scored:
-        """Score all pairs by every member, each distinct text (or sentence) encoded once."""
+    def score_pairs(
+        self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, stage: Stage, sums: CorpusSums | None = None
+    ) -> PairScores:
+        """Score pairs by every backend of a group; encode each distinct text (or sentence) once."""
         sentences = None
         if self.spec.align:
             pairs, sentences = split_documents(pairs)
@@ -350,23 +358,23 @@ class TokenAlignmentBackend(Backend):
         more, columns = (len(SENTENCE_COUNTS), len(pairs.starts)) if self.spec.align else (0, len(pairs.hyp))
         rows = {backend.spec: (1 if backend.spec.metric in ONE_SIDED else 3) + more for backend in group}
         scores = {spec: np.full((number, columns), np.nan) for spec, number in rows.items()}
-        with stage(work) as progress, self.run(group, pairs, progress, total) as run:
+        with stage(work) as progress, self.run(group, pairs, progress, sums) as run:
             for chunk, by_spec in run.score_chunks():
                 for spec, sides in by_spec.items():
                     scores[spec][:, chunk] = sides[: rows[spec]].to("cpu", torch.float64).numpy()
             flags = flags_of_documents(run.flags, sentences) if sentences else run.flags
-            return [scores[backend.spec] for backend in group], flags
+            return PairScores([scores[backend.spec] for backend in group], flags)
 
-    def sum_up(self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, total: AllReduce) -> None:
-        """Add the token vectors and document frequencies of these pairs to the sums over the corpus, by `total`."""
-        with self.run(group, split_documents(pairs)[0] if self.spec.align else pairs, None, total) as run:
-            run.sum_corpus()
+    def sum_corpus(self, group: Sequence[TokenAlignmentBackend], pairs: Pairs) -> CorpusSums:
+        """Return the sums of token vectors and the document frequencies of these pairs."""
+        with self.run(group, split_documents(pairs)[0] if self.spec.align else pairs) as run:
+            return run.sum_corpus()
 
     def explain(self, pairs: Pairs, pair: int) -> dict[str, Any]:
         """Return how one of these pairs is aligned, as `PipelineRun.explain`."""
         if self.spec.align:
             raise SpecError("align=sentences has no alignment of whole documents to show: explain pairs of sentences.")
-        with self.run([self], pairs, None) as run:
+        with self.run([self], pairs) as run:
             return run.explain(pair)
 
 
@@ -382,11 +390,11 @@ class _Chunk(NamedTuple):
 class PairBackend(Backend):
     """Scores pairs of whole texts; each distinct pair once, independently of the others, in chunks of bounded size."""
 
-    def score_group(
-        self, group: Sequence[Any], pairs: Pairs, stage: Stage, total: AllReduce = single_process
-    ) -> Scored:
-        """Score all pairs by every member, each distinct pair, and of sentence vectors each distinct text, once."""
-        del total
+    def score_pairs(
+        self, group: Sequence[Any], pairs: Pairs, stage: Stage, sums: CorpusSums | None = None
+    ) -> PairScores:
+        """Score pairs by every backend of a group; read each distinct pair (for sentence vectors, each text) once."""
+        del sums
         orders = sorted({first for backend in group for first in backend.orders})
         # A pair of texts as one number.
         _, first, inverse = np.unique(pairs.hyp * len(pairs.texts) + pairs.ref, return_index=True, return_inverse=True)
@@ -419,7 +427,8 @@ class PairBackend(Backend):
                 if progress is not None:
                     progress(len(rows) * len(orders))
         empty = flags["empty"][distinct]  # (pairs, 2)
-        return [np.where(empty.any(1), empty.all(1), backend.finish(raw))[inverse][None] for backend in group], flags
+        scores = [np.where(empty.any(1), empty.all(1), backend.finish(raw))[inverse][None] for backend in group]
+        return PairScores(scores, flags)
 
     def _tokenise(self, texts: Sequence[str]) -> list[TextTokens]:
         """Return the tokens of whole texts."""

@@ -12,15 +12,14 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch import Tensor
 
-from twmd_registry.engine.backends import Backend, Scored
-from twmd_registry.engine.pairs import Pairs, Segments, check_segments, check_whole_calls, digest_of_texts, take_share
+from twmd_registry.engine.backends import Backend, PairScores
+from twmd_registry.engine.pairs import Pairs, Segments, check_segments, digest_of_texts, take_share
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import Scorer, check_scorers, score_all, score_segments
+from twmd_registry.engine.scorer import Hooks, Scorer, check_scorers, score_all, score_segments
 from twmd_registry.errors import InputError, SpecError, TwmdError
 from twmd_registry.messages import collect_warnings, warn
-from twmd_registry.progress import Progress, Stage
+from twmd_registry.progress import Progress
 from twmd_registry.tensors import FLAGS, TEXT_FLAGS
 
 T = TypeVar("T")
@@ -35,12 +34,11 @@ Failure = tuple[type[TwmdError], str]
 """An error as a message: its class (`TwmdError` for those of other libraries) and its text."""
 
 
-class Ranks:
+class Ranks(Hooks):
     """The processes of `torch.distributed`'s default group, as one of them sees it.
 
     The ranks exchange messages in rounds. In every round each rank sends a value or its error, so that no rank waits
-    for one that has failed. Sums are added in the order of ranks, so that all ranks get the same number. Messages are
-    objects, for which torch chooses the right device of any backend.
+    for one that has failed. Messages are objects, for which torch chooses the right device of any backend.
     """
 
     def __init__(self) -> None:
@@ -95,25 +93,31 @@ class Ranks:
             if own_metrics != metrics:
                 raise SpecError(f"rank {rank} scores by {own_metrics}, rank 0 by {metrics}: give all the same.")
 
-    def total(self, local: Callable[[], Tensor]) -> Tensor:
-        """Return the sum of a tensor over all ranks."""
-        return torch.from_numpy(np.sum(self.exchange(local().cpu().numpy()), axis=0))
+    def take(self, group: Sequence[Backend], pairs: Pairs) -> Pairs:
+        """Return this rank's share of the pairs; all, where a score depends on the whole call."""
+        return self._share(group, pairs, self.rank)[0]
 
-    def score_group(self, group: Sequence[Backend], pairs: Pairs, stage: Stage) -> Scored:
-        """Score this rank's share of some pairs, and return the scores of all."""
-        check_whole_calls(backend.spec for backend in group)
+    def _share(self, group: Sequence[Backend], pairs: Pairs, rank: int) -> tuple[Pairs, np.ndarray]:
+        if any(backend.spec.needs_whole_call for backend in group):
+            return pairs, np.arange(len(pairs.texts))
         step = math.lcm(*(backend.spec.centering.size or 1 for backend in group))
-        share, texts = take_share(pairs, self.rank, self.number, step)
-        shares = self.exchange((texts, *group[0].score_group(group, share, stage, self.total)))
+        return take_share(pairs, rank, self.number, step)
+
+    def gather(self, group: Sequence[Backend], pairs: Pairs, scores: PairScores) -> PairScores:
+        """Return the scores of all shares; they are the same on every rank."""
+        shares = self.exchange(scores)
+        if any(backend.spec.needs_whole_call for backend in group):
+            return shares[0]
         # Shares in the order of ranks are in the order of the data.
-        scores = [np.concatenate(parts, axis=1) for parts in zip(*(scores for _, scores, _ in shares), strict=True)]
+        by_backend = [np.concatenate(parts, axis=1) for parts in zip(*(own.by_backend for own in shares), strict=True)]
         # Each share sets the flags of its texts; a text may be in several.
         flags = np.zeros(len(pairs.texts), TEXT_FLAGS)
-        for texts, _, share_flags in shares:
+        for rank, own in enumerate(shares):
+            _, texts = self._share(group, pairs, rank)
             for name in (*FLAGS, "missing"):
-                some = share_flags[name].astype(bool)
-                flags[name][texts[some]] = share_flags[name][some]
-        return scores, flags
+                some = own.flags[name].astype(bool)
+                flags[name][texts[some]] = own.flags[name][some]
+        return PairScores(by_backend, flags)
 
 
 def _error_of(failures: Sequence[Failure | None]) -> TwmdError:
@@ -133,9 +137,9 @@ def score_over_ranks(
     """Score the same texts by several scorers, each process of a distributed run its share of them.
 
     Every rank calls it with the same full lists, as `score_all`, and gets all scores, those of a single process (within
-    1e-5 in float32). Shares end where centering batches do, and what depends on the whole corpus (``centering=corpus``,
-    ``idf=corpus``, ``idf=references``) is summed up over all ranks. Warnings are given once, by rank 0. Without a
-    process group, or with one process in it, this is `score_all`.
+    1e-5 in float32). Shares end where centering batches do. Where a score depends on the whole call
+    (``centering=corpus``, ``idf=corpus``, ``idf=references``, ``padding``), every rank scores all texts. Warnings are
+    given once, by rank 0. Without a process group, or with one process in it, this is `score_all`.
 
     Raises:
         InputError: As for `score_all`, or a rank has other texts.
@@ -152,7 +156,7 @@ def score_over_ranks(
         drop_missing = any(scorer.options.drop_missing for scorer in scorers)
         segments = check_segments(predictions, references, sources, drop_missing=drop_missing)
         ranks.agree(scorers, segments)
-        sets = score_segments(scorers, segments, progress=progress, score_group=ranks.score_group)
+        sets = score_segments(scorers, segments, progress=progress, hooks=ranks)
         return sets, ranks.exchange(held)
 
     with collect_warnings() as held:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.errors import InputError, SpecError
+from twmd_registry.errors import InputError
 from twmd_registry.messages import name_rows, warn
 from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.metrics import CATALOGUE
@@ -208,12 +208,6 @@ class Pairs(NamedTuple):
     counts: np.ndarray  # References of every segment; shape (segments,)
     starts: np.ndarray  # The first pair of every segment; shape (segments,)
     second: str = "references"  # What the second texts of the pairs are: ``references``, or ``sources``
-
-
-def check_whole_calls(specs: Iterable[MetricSpec]) -> None:
-    """Refuse `padding` (SpecError) where pairs are shared out: its batches are those of a whole call."""
-    if any(spec.padding for spec in specs):
-        raise SpecError("padding takes all pairs in one process: leave it out (padding=none) for several.")
 
 
 def make_pairs(segments: Segments, spec: MetricSpec | None = None) -> Pairs:

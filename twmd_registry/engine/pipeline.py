@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -48,17 +47,8 @@ ACCELERATOR_FACTOR = 4
 """An accelerator's chunk is this many times larger: lengths in a batch are then closer, with less padding."""
 STEPS_PER_TEXT = 10
 """Steps of progress of a text; a pair has one. Encoding a text takes as long as aligning 10 pairs (MiniLM, CPU)."""
-AllReduce = Callable[[Callable[[], Tensor]], Tensor]
-"""Sums a tensor across processes. Takes a function that sums up this process's share, and calls it unless the total is
-known.
-
-Large runs store totals in the order of its calls: document frequencies, then the sums by view and layer.
-"""
-
-
-def single_process(local_sum: Callable[[], Tensor]) -> Tensor:
-    """Return the sum of this process, the only one."""
-    return local_sum()
+CorpusSums = dict[str, Tensor]
+"""Sums over a corpus, by name. The sums of its parts add up."""
 
 
 class PipelineRun:
@@ -80,25 +70,30 @@ class PipelineRun:
         documents: bool = False,
         batch_tokens: int | None = None,
         keep: int = 0,
-        total: AllReduce = single_process,
+        sums: CorpusSums | None = None,
         progress: Progress | None = None,
     ) -> None:
         """Plan the work, and count in how many texts each token is (idf=corpus, references). Nothing is encoded.
 
-        All specifications have the same limit and stride; their views hold what was fitted. With `documents`, the pairs
-        are the sentences that `split_documents` gives, and the scores are those of pairs of documents. `keep` is the
-        most bytes of encoded references in main memory. `progress` is called with `STEPS_PER_TEXT` for every encoded
-        text, and with 1 for every aligned pair of a specification.
+        Args:
+            encoder: The model.
+            views: Specifications of the same limit and stride; each view holds what was fitted.
+            pairs: The pairs to score.
+            documents: The pairs are sentences (`split_documents`); score the pairs of documents.
+            batch_tokens: As for `Encoder.encode`.
+            keep: Bytes of encoded references to keep in main memory, at most.
+            sums: What `sum_corpus` returned for the corpus; None if the pairs are the corpus.
+            progress: Called with `STEPS_PER_TEXT` for every encoded text, and with 1 for every aligned pair of a
+                specification.
         """
         self._encoder, self._pairs, self._documents = encoder, pairs, documents
-        self._progress, self._total = progress, total
+        self._progress, self._sums = progress, dict(sums or {})
         self._spec = next(iter(views))  # for limit and stride, which all share
         self._views: dict[TokenView, list[AppliedSpec]] = {}
         for spec, view in views.items():
             self._views.setdefault(view, []).append(spec)
-        count = cache(self._count)
         self._views = {
-            self._fit_idf(view, count) if view.idf is not None and view.idf.is_counted else view: specs
+            self._fit_idf(view) if view.idf is not None and view.idf.is_counted else view: specs
             for view, specs in self._views.items()
         }
         self._corpus_centered = [view for view in self._views if view.centering.kind == "corpus"]
@@ -136,8 +131,7 @@ class PipelineRun:
         shape (3, P), three equal rows for a metric of one side. With `documents` the pairs are those of documents, a
         metric of one side has one row, and `SENTENCE_COUNTS` follow.
         """
-        # First, even without a pair: other processes wait for this one's share.
-        sums = self.sum_corpus() if self._corpus_centered else {}
+        sums = self._vector_sums()
         *_, last = self._views  # the last that reads encoded vectors
         for number, chunk in enumerate(self._chunks):
             # 1. Encode the distinct texts of the chunk, once for all specifications.
@@ -185,7 +179,7 @@ class PipelineRun:
         encoded, texts = self._store.fetch(chunk)
         items = make_items(view, self._pairs, chunk, texts)
         layers, weightless, _ = select(view, encoded, items, self._encoder)
-        tokens, units = make_units(view, encoded, layers, items, self.sum_corpus().get(view), weightless=weightless)
+        tokens, units = make_units(view, encoded, layers, items, self._vector_sums().get(view), weightless=weightless)
         hypothesis, reference = (int(side[pair - chunk.start]) for side in (items.hyp, items.ref))
         padded = self._padded[spec.padding][:, pair] if spec.padding else None
         shares, s, plan = _align_items(spec, units, hypothesis, reference, padded)
@@ -206,40 +200,47 @@ class PipelineRun:
             "plans": {str(name): moved for name, moved in zip(names, plan, strict=False)},
         }
 
-    def sum_corpus(self) -> dict[TokenView, list[Tensor]]:
-        """Return, by view with corpus centering, the sums over the whole corpus in each layer, as `sum_groups`: those
-        of these pairs, by `total`. In this pass idf weights may be those of a share: sums do not depend on them.
+    def sum_corpus(self) -> CorpusSums:
+        """Return what scores need to know of the corpus that these pairs are, or a part of: document frequencies of
+        both sides (idf=corpus, references), and sums of token vectors (centering=corpus), for which they are encoded.
         """
-        local, device = cache(self._sum_locally), self._encoder.device
+        self._vector_sums()
+        return self._sums
 
-        def sum_layer(view: TokenView, k: int) -> Tensor:
-            return self._total(lambda: local()[view][k]).to(device)
+    def _vector_sums(self) -> dict[TokenView, Tensor]:
+        """Return, by view with corpus centering, `sum_groups` of the corpus in each layer; shape (L, G, D + 1)."""
+        names = {view: f"vectors {number}" for number, view in enumerate(self._corpus_centered)}
+        if not self._sums.keys() >= {*names.values()}:
+            sums = dict[TokenView, Tensor]()
+            for number, chunk in enumerate(self._chunks):
+                encoded, texts = self._store.fetch(chunk, number)
+                for view in names:
+                    items = make_items(view, self._pairs, chunk, texts)
+                    layers, _, _ = select(view, encoded, items, self._encoder)
+                    here = torch.stack([sum_items(tokens, items) for tokens in layers])
+                    sums[view] = sums[view] + here if view in sums else here
+            self._sums |= {names[view]: total for view, total in sums.items()}
+        return {view: self._sums[name].to(self._encoder.device) for view, name in names.items()}
 
-        return {view: [sum_layer(view, k) for k in range(len(view.layers))] for view in self._corpus_centered}
-
-    def _sum_locally(self) -> dict[TokenView, list[Tensor]]:
-        """Return the sums over these pairs, in a pass of its own before scoring."""
-        device, columns = self._encoder.device, self._encoder.width + 1
-        zero = {
-            view: torch.zeros(view.groups_per_batch, columns, dtype=torch.float64).to(device)
-            for view in self._corpus_centered
-        }
-        sums = {view: [zero[view]] * len(view.layers) for view in self._corpus_centered}
-        for number, chunk in enumerate(self._chunks):
-            encoded, texts = self._store.fetch(chunk, number)
-            for view in self._corpus_centered:
-                items = make_items(view, self._pairs, chunk, texts)
-                layers, _, _ = select(view, encoded, items, self._encoder)
-                here = [sum_items(tokens, items) for tokens in layers]
-                sums[view] = [total + part for total, part in zip(sums[view], here, strict=True)]
-        return sums
-
-    def _fit_idf(self, view: TokenView, count: Callable[[bool], np.ndarray]) -> TokenView:
-        """Return a view with the idf weights of these texts; `count` is `_count`."""
+    def _fit_idf(self, view: TokenView) -> TokenView:
+        """Return a view with the idf weights of the corpus."""
         unseen = self._encoder.tokenizer.unk_token_id if view.unknown == "apart" else None
-        # Hypotheses have their own weights with idf=corpus.
-        hyp, ref = (torch.from_numpy(idf_weights(count(side), unseen)) for side in (view.idf == Idf("corpus"), False))
-        return replace(view, weights=(hyp, ref))
+        references = torch.from_numpy(idf_weights(self._frequencies("references"), unseen))
+        if view.idf != Idf("corpus"):
+            return replace(view, weights=(references, references))
+        return replace(
+            view, weights=(torch.from_numpy(idf_weights(self._frequencies("hypotheses"), unseen)), references)
+        )
+
+    def _frequencies(self, side: str) -> np.ndarray:
+        """Return the document frequencies of all hypotheses, or of all references, each as often as it occurs."""
+        if side not in self._sums:
+            pairs = self._pairs
+            numbers = pairs.ref if side == "references" else pairs.hyp[pairs.starts]
+            distinct, times = np.unique(numbers, return_counts=True)
+            texts = [pairs.texts[i] for i in distinct]
+            self._sums[side] = torch.from_numpy(count_documents(self._encoder, texts, times, self._spec))
+        return self._sums[side].numpy()
 
     def _pad_batches(self, size: int | str) -> np.ndarray:
         """Return whether the prediction of every pair, and its reference, is shorter than the longest of its batch of
@@ -255,14 +256,6 @@ class PipelineRun:
         sides = [numbers[self._pairs.hyp], numbers[self._pairs.ref]]
         longest = [np.repeat(np.maximum.reduceat(side, starts), int(size))[: len(side)] for side in sides]
         return np.stack([side < most for side, most in zip(sides, longest, strict=True)])
-
-    def _count(self, hypotheses: bool) -> np.ndarray:
-        """Return the document frequencies of all hypotheses, or of all references, each as often as it occurs."""
-        different, times = np.unique(
-            self._pairs.hyp[self._pairs.starts] if hypotheses else self._pairs.ref, return_counts=True
-        )
-        texts = [self._pairs.texts[i] for i in different]
-        return self._total(lambda: torch.from_numpy(count_documents(self._encoder, texts, times, self._spec))).numpy()
 
 
 def _align_items(

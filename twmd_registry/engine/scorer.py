@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -12,7 +12,7 @@ from typing import Any, Literal, NoReturn, Unpack
 import numpy as np
 
 from twmd_registry.engine.alignment import Alignment
-from twmd_registry.engine.backends import Backend, Scored, TokenAlignmentBackend, make_backend
+from twmd_registry.engine.backends import Backend, PairScores, TokenAlignmentBackend, make_backend
 from twmd_registry.engine.baseline import make_baseline, random_pairs, rescale
 from twmd_registry.engine.input_warnings import (
     check_texts,
@@ -21,6 +21,7 @@ from twmd_registry.engine.input_warnings import (
     warn_about_texts,
 )
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments, digest_of_texts, make_pairs
+from twmd_registry.engine.pipeline import CorpusSums
 from twmd_registry.engine.result import COUNTS, SIDE, Counts, ScoreSet, merge_hashes
 from twmd_registry.engine.sentences import SENTENCE_COUNTS
 from twmd_registry.errors import InputError, ModelError, SpecError
@@ -41,11 +42,6 @@ from twmd_registry.registry.options import (
 )
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import SOURCE_WEIGHT, make_spec, spec_with_keys
-
-GroupScore = Callable[[Sequence[Backend], Pairs, Stage], Scored]
-"""Scores pairs by the backends that share a model: `Backend.score_group`, or what takes its place for a rank's share, a
-part of a large corpus, several requests in one pass, or candidates.
-"""
 
 BASELINE_PAIRS = 10_000
 """Number of random pairs that a baseline averages."""
@@ -418,16 +414,50 @@ def _scorer_of_name(name: str) -> Scorer:
     return load(spec_with_keys(name) if has_keys else name)
 
 
+class Hooks:
+    """What a call may do differently in `score_pairs`. These hooks change nothing."""
+
+    def known(self, group: Sequence[Backend], pairs: Pairs) -> PairScores | None:
+        """Return the scores of the pairs if they are known already, or None."""
+        del group, pairs
+        return None
+
+    def take(self, group: Sequence[Backend], pairs: Pairs) -> Pairs:
+        """Return the pairs that this process scores: all."""
+        del group
+        return pairs
+
+    def sums(self, group: Sequence[Backend]) -> CorpusSums | None:
+        """Return the sums over a corpus of which the pairs are a part; None if they are the corpus."""
+        del group
+        return None
+
+    def gather(self, group: Sequence[Backend], pairs: Pairs, scores: PairScores) -> PairScores:
+        """Return the scores of all pairs from those of the pairs that were taken."""
+        del group, pairs
+        return scores
+
+
+def score_pairs(group: Sequence[Backend], pairs: Pairs, stage: Stage, hooks: Hooks | None = None) -> PairScores:
+    """Score pairs by the backends of a group, which share a model: the one way of every score."""
+    hooks = hooks or Hooks()
+    known = hooks.known(group, pairs)
+    if known is not None:
+        return known
+    scores = group[0].score_pairs(group, hooks.take(group, pairs), stage, hooks.sums(group))
+    return hooks.gather(group, pairs, scores)
+
+
 def score_segments(
     scorers: Sequence[Scorer],
     segments: Segments,
     *,
     progress: Progress | None = None,
-    score_group: GroupScore | None = None,
+    hooks: Hooks | None = None,
     rows: Sequence[int] = (),
 ) -> list[ScoreSet]:
-    """Score checked texts as `score_all` does; `score_group` scores the pairs by the backends that share a model, in
-    place of `Backend.score_group`, and `rows` are the numbers of the segments in warnings (from 0 if not given).
+    """Score checked texts as `score_all` does; `rows` are the numbers of the segments in warnings (from 0 if not
+    given).
     """
     members = list(dict.fromkeys(member for given in scorers for member in given.members))
     # By the key `against`: None for references, or "source".
@@ -451,9 +481,10 @@ def score_segments(
         for (_, against), group in groups.items():
             backend, pairs = group[0].backend, pairs_of[against]
             warn_about_language(backend.spec.model, pairs)
-            of_group, flags = (score_group or backend.score_group)([member.backend for member in group], pairs, stage)
+            found = score_pairs([member.backend for member in group], pairs, stage, hooks)
+            flags = found.flags
             flags_of[against].append((flags, backend.model.static))
-            for member, scores in zip(group, of_group, strict=True):
+            for member, scores in zip(group, found.by_backend, strict=True):
                 results[member] = _make_score_set(
                     member, pairs, scores, flags, letters=letters_of[against], digest=digest
                 )

@@ -10,13 +10,13 @@ from functools import cache, partial
 from itertools import accumulate, chain
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from twmd_registry.engine.backends import Backend, Scored
+from twmd_registry.engine.backends import Backend, PairScores
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments, make_pairs
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import GroupScore, Scorer, score_segments
+from twmd_registry.engine.scorer import Hooks, Scorer, score_pairs, score_segments
 from twmd_registry.errors import SpecError, TwmdError, is_out_of_memory
 from twmd_registry.messages import collect_warnings, warn
-from twmd_registry.progress import Stage, split_progress
+from twmd_registry.progress import split_progress
 
 PASS_LETTERS = 250_000
 """Letters of the requests that share a pass: 1,000 pairs of news sentences, and some seconds on two cores."""
@@ -71,53 +71,59 @@ def depends_on_neighbours(scorer: Scorer) -> bool:
     the padding of a batch.
     """
     specs = [member.requested for member in scorer.members]
-    return any(spec.needs_corpus or spec.padding or spec.centering.kind == "batch" for spec in specs)
+    return any(spec.needs_whole_call or spec.centering.kind == "batch" for spec in specs)
 
 
-def _share_pass(tasks: Sequence[Segments]) -> Callable[[int], GroupScore]:
-    """Return, by the number of a request, what scores its pairs in place of `Backend.score_group`: by a pass over the
-    pairs of all requests, which is made once per group of backends.
-    """
-    predictions = [text for task in tasks for text in task.predictions]
-    merged = make_pairs(Segments(predictions, [texts for task in tasks for texts in task.references]))
-    rows = {text: row for row, text in enumerate(merged.texts)}
-    ends = [0, *accumulate(sum(map(len, task.references)) for task in tasks)]
+class SharedPass:
+    """A pass over the pairs of several requests, made once per group of backends."""
 
-    @cache
-    def score_merged(*group: Backend) -> Scored | None:
+    def __init__(self, requests: Sequence[Segments]) -> None:
+        """Join the pairs of all requests."""
+        predictions = [text for request in requests for text in request.predictions]
+        self.pairs = make_pairs(Segments(predictions, [texts for own in requests for texts in own.references]))
+        self.rows = {text: row for row, text in enumerate(self.pairs.texts)}
+        self.ends = [0, *accumulate(sum(map(len, request.references)) for request in requests)]
+        self.scores = cache(self._score)
+
+    def _score(self, *group: Backend) -> PairScores | None:
+        """Score the pairs of all requests; None if that fails or warns, as one of the requests may do alone."""
         with collect_warnings() as held:
             try:
-                result = group[0].score_group(group, merged, split_progress(None, 0, stages=1))
+                scores = score_pairs(group, self.pairs, split_progress(None, 0, stages=1))
             except (TwmdError, MemoryError, RuntimeError) as error:
                 if not isinstance(error, TwmdError) and not is_out_of_memory(error):
                     raise
                 return None
-        return None if held else result
+        return None if held else scores
 
-    def score_group(number: int, group: Sequence[Backend], request_pairs: Pairs, stage: Stage) -> Scored:
-        result = score_merged(*group)
-        if (
-            result is None
-        ):  # a request makes the pass fail or warn: each is scored alone, for its own scores and warnings
-            return group[0].score_group(group, request_pairs, stage)
-        scores, flags = result
-        here = slice(ends[number], ends[number + 1])
-        return [sides[:, here] for sides in scores], flags[[rows[text] for text in request_pairs.texts]]
 
-    return lambda number: partial(score_group, number)
+class _PartOfPass(Hooks):
+    """Hooks of one request: its pairs were scored by the pass, unless that failed or warned."""
+
+    def __init__(self, shared: SharedPass, number: int) -> None:
+        """Store the pass, and the number of the request in it."""
+        self.shared, self.number = shared, number
+
+    def known(self, group: Sequence[Backend], pairs: Pairs) -> PairScores | None:
+        """Return the scores of the request's pairs in the pass."""
+        if (scores := self.shared.scores(*group)) is None:
+            return None
+        here = slice(self.shared.ends[self.number], self.shared.ends[self.number + 1])
+        flags = scores.flags[[self.shared.rows[text] for text in pairs.texts]]
+        return PairScores([sides[:, here] for sides in scores.by_backend], flags)
 
 
 def score_together(scorer: Scorer, tasks: Sequence[Segments]) -> list[Outcome]:
     """Score the texts of several requests in one pass of the encoder; no score may depend on its neighbours. Returns
     for every request what it gets alone, up to rounding (1e-6).
     """
-    score_group = _share_pass(tasks) if len(tasks) > 1 else None
+    shared = SharedPass(tasks) if len(tasks) > 1 else None
     outcomes: list[Outcome] = []
     for number, task in enumerate(tasks):
         with collect_warnings() as notices:
             result: Any
             try:
-                (result,) = score_segments([scorer], task, score_group=score_group and score_group(number))
+                (result,) = score_segments([scorer], task, hooks=_PartOfPass(shared, number) if shared else None)
             except TwmdError as error:
                 result = error
         outcomes.append(Outcome(result, list(dict.fromkeys(notices))))

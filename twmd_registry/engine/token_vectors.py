@@ -266,7 +266,7 @@ def make_units(
     encoded: EncodedTexts,
     layers: list[TokenVectors],
     items: TokenItems,
-    corpus: list[Tensor] | None,
+    corpus: Tensor | None,
     *,
     weightless: Tensor | None,
 ) -> tuple[TokenVectors, TokenVectors]:
@@ -274,7 +274,7 @@ def make_units(
     compared: those tokens or n-grams of them, each with its weight, scaled to norm 1 unless the view asks for raw ones.
 
     `layers` and `weightless` are as `select` returns them (n-grams of weightless items have the weight 1, as without
-    idf); `corpus` are, by layer, the sums over the whole corpus, for ``centering=corpus``.
+    idf); `corpus` are the sums over the whole corpus, for ``centering=corpus``, shape (L, G, D + 1).
     """
     device = encoded.codes.device
     means = None

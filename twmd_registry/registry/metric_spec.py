@@ -160,8 +160,13 @@ class MetricSpec:
 
     @property
     def needs_corpus(self) -> bool:
-        """Whether a score depends on all pairs that are scored: by the mean or the document frequencies of a corpus."""
+        """Whether a score depends on sums over all texts of a call: their mean vector or document frequencies."""
         return self.centering.kind == "corpus" or (self.idf is not None and self.idf.is_counted)
+
+    @property
+    def needs_whole_call(self) -> bool:
+        """Whether a score depends on all pairs of a call: by such sums, or by batches of all pairs in order."""
+        return self.needs_corpus or self.padding is not None
 
     @property
     def has_plan(self) -> bool:

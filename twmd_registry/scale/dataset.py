@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from twmd_registry import errors
-from twmd_registry.engine.backends import Backend, Scored
-from twmd_registry.engine.pairs import Pairs, Segments, check_whole_calls, make_pairs
-from twmd_registry.engine.pipeline import AllReduce, single_process
+from twmd_registry.engine.backends import Backend
+from twmd_registry.engine.pairs import Segments, make_pairs
+from twmd_registry.engine.pipeline import CorpusSums
 from twmd_registry.engine.result import ScoreSet, merge_hashes
-from twmd_registry.engine.scorer import Scorer, check_scorers, load, score_segments
+from twmd_registry.engine.scorer import Hooks, Scorer, check_scorers, load, score_segments
 from twmd_registry.engine.shared_passes import check_needs_no_sources
 from twmd_registry.errors import InputError, ModelError, SpecError, TwmdError, missing_extra
 from twmd_registry.files.tables import USUAL_REFERENCES, Columns
 from twmd_registry.messages import collect_warnings, no_column
-from twmd_registry.progress import Stage
 from twmd_registry.record.content import environment
 from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.names import OUTPUTS
+from twmd_registry.registry.signature import Signature
 from twmd_registry.scale.inputs import PLACE, REJECTED, REJECTS, SUMMARY, check_row
 
 Metrics = str | MetricSpec | Scorer | Sequence[str | MetricSpec | Scorer]
 """The metrics of a data set."""
-CorpusTotals = list[np.ndarray]
-"""Sums over a corpus, in the order in which scoring needs them; empty for no rows."""
 _BATCH = 1000
 """Rows that are scored at once."""
 _SUMS = "sums"
@@ -99,7 +95,8 @@ def check_metrics(metrics: Sequence[Scorer | str]) -> list[Scorer]:
     scorers = check_scorers(metrics)
     for given in scorers:
         check_needs_no_sources(given)
-        check_whole_calls(member.requested for member in given.members)
+        if any(member.requested.padding for member in given.members):
+            raise SpecError("padding takes all pairs in order, and rows on Ray have none: leave it out (padding=none).")
         if any(member.requested.centering.kind == "batch" for member in given.members):
             raise SpecError(
                 "centering=batch depends on the order of rows, and a data set of Ray's has none: take centering=corpus "
@@ -184,15 +181,15 @@ def choose_workers(number: int | None, gpus: float | None, device: str) -> tuple
     return number or max(1, int(available / share if share else resources.get("CPU", 1.0))), share
 
 
-def add_scores(dataset: Any, job: ScoringJob, totals: CorpusTotals, workers: tuple[int, float]) -> Any:
+def add_scores(dataset: Any, job: ScoringJob, sums: CorpusSums, workers: tuple[int, float]) -> Any:
     """Return the data set with scores, made when it is consumed."""
-    return _map(dataset, _Score, (job, totals), workers)
+    return _map(dataset, _Score, (job, sums), workers)
 
 
-def sum_corpus(datasets: Sequence[Any], job: ScoringJob, workers: tuple[int, float]) -> CorpusTotals:
-    """Return the sums over all rows that scores depend on; a pass over the data, where they do."""
+def sum_corpus(datasets: Sequence[Any], job: ScoringJob, workers: tuple[int, float]) -> CorpusSums:
+    """Return the sums over all rows that scores depend on: a pass over the data, where they depend on any."""
     if not any(member.requested.needs_corpus for given in job.scorers for member in given.members):
-        return []
+        return {}
     sums, *others = [_map(dataset, _Sum, (job,), workers) for dataset in datasets]
     found = sums.union(*others).aggregate(_make_addition()) if others else sums.aggregate(_make_addition())
     if not found or found[_SUMS] is None:
@@ -223,47 +220,40 @@ class _Sum:
         import pyarrow as pa
 
         segments, rows, _ = self.job.read(batch) if batch.num_rows else (Segments([], []), [], [])
-        totals: CorpusTotals = []
+        sums: CorpusSums = {}
         if rows:
             groups: dict[Hashable, list[Backend]] = {}
             for backend in (member.backend for given in self.job.scorers for member in given.members):
                 groups.setdefault(backend.share_key, []).append(backend)
             pairs = make_pairs(segments)
             for group in groups.values():
-                group[0].sum_up(group, pairs, _collect(totals))
-        return pa.table({_SUMS: pa.array([_pack(totals)] if rows else [], pa.binary())})
+                own = group[0].sum_corpus(group, pairs)
+                sums |= {f"{_name_group(group)} {name}": values for name, values in own.items()}
+        return pa.table({_SUMS: pa.array([_pack(sums)] if rows else [], pa.binary())})
 
 
-def _collect(into: CorpusTotals) -> AllReduce:
-    """Return a reduction that stores the sums of this batch."""
-
-    def total(mine: Callable[[], Tensor]) -> Tensor:
-        local = mine()
-        into.append(local.cpu().numpy())
-        return local
-
-    return total
+def _name_group(group: Sequence[Backend]) -> str:
+    return str(Signature(group[0].spec))
 
 
-def _pack(totals: CorpusTotals) -> bytes:
-    from safetensors.numpy import save
+def _pack(sums: CorpusSums) -> bytes:
+    from safetensors.torch import save
 
-    return save({str(i): np.ascontiguousarray(tensor) for i, tensor in enumerate(totals)})
+    return save({name: values.cpu().contiguous() for name, values in sums.items()})
 
 
-def _unpack(content: bytes) -> CorpusTotals:
-    from safetensors.numpy import load
+def _unpack(content: bytes) -> CorpusSums:
+    from safetensors.torch import load
 
-    tensors = load(content)
-    return [tensors[str(i)] for i in range(len(tensors))]
+    return load(content)
 
 
 def _add(contents: Iterable[bytes]) -> bytes | None:
-    totals: CorpusTotals = []
+    total: CorpusSums = {}
     for content in contents:
         more = _unpack(content)
-        totals = [total + new for total, new in zip(totals, more, strict=True)] if totals else more
-    return _pack(totals) if totals else None
+        total = {name: total[name] + values for name, values in more.items()} if total else more
+    return _pack(total) if total else None
 
 
 def _make_addition() -> Any:
@@ -284,11 +274,25 @@ def _make_addition() -> Any:
 
 
 @dataclass
+class _PartOfCorpus(Hooks):
+    """Hooks of a batch: the sums are those of all rows."""
+
+    known_sums: CorpusSums
+
+    def sums(self, group: Sequence[Backend]) -> CorpusSums | None:
+        """Return the group's sums; None where no score needs any."""
+        prefix = f"{_name_group(group)} "
+        return {
+            name.removeprefix(prefix): values for name, values in self.known_sums.items() if name.startswith(prefix)
+        }
+
+
+@dataclass
 class _Score:
     """An actor of the second pass, or the only one: the scores of a batch."""
 
     job: ScoringJob
-    totals: CorpusTotals
+    sums: CorpusSums
 
     def __call__(self, batch: Any) -> Any:
         import pyarrow as pa
@@ -298,7 +302,7 @@ class _Score:
         check_free(batch.column_names, self.job)
         segments, rows, reasons = self.job.read(batch)
         with collect_warnings() as held:
-            scores = self._score(segments) if rows else []
+            scores = score_segments(self.job.scorers, segments, hooks=_PartOfCorpus(self.sums)) if rows else []
         for name, values in _columns_of(self.job.scorers, scores).items():
             column = np.full(batch.num_rows, np.nan)
             column[rows] = values
@@ -322,15 +326,6 @@ class _Score:
             places = [None if reason is None else REJECTS for reason in reasons]
             batch = batch.append_column(PLACE, pa.array(places, pa.string()))
         return batch
-
-    def _score(self, segments: Segments) -> list[ScoreSet]:
-        known = iter(self.totals)
-        total: AllReduce = (lambda _mine: torch.from_numpy(next(known))) if self.totals else single_process
-
-        def score_group(group: Sequence[Backend], pairs: Pairs, stage: Stage) -> Scored:
-            return group[0].score_group(group, pairs, stage, total)
-
-        return score_segments(self.job.scorers, segments, score_group=score_group)
 
 
 def names_of(scorers: Iterable[Scorer]) -> list[str]:
