@@ -115,11 +115,31 @@ def test_correlate_compares_them_with_people(run: Run, folder: Path) -> None:
         (FILES["wmt.seg.score"].replace(f"a\t{SCORES['a'][2]}", "a\tnan"), "x.seg.score, row 3: expected a score"),
         (FILES["wmt.seg.score"].replace(f"a\t{SCORES['a'][2]}", "a\tNone"), "x.seg.score, row 3: expected a score"),
         (FILES["a.score"], "hold scores of 1 systems, and 2 are compared"),
+        (FILES["wmt.seg.score"].replace("b\t", "a.txt\t"), "row 17: 'a.txt' is the second name of a.txt"),
+        (FILES["wmt.seg.score"].replace("b\t", "b.small\t"), "row 17: there is no system 'b.small'"),
     ],
 )
 def test_wrong_files_name_row_and_file(content: str, words: str, folder: Path, refused: Refused) -> None:
     (folder / "x.seg.score").write_text(content, encoding="utf-8")
     refused(f"score {SYSTEMS} -m bleu --scores COMET=x.seg.score", words, status=1)
+
+
+@pytest.mark.parametrize("name", ["gpt-4.5", "gpt-4", "gpt-4.txt"])
+def test_another_version_is_another_system(name: str, run: Run, folder: Path, refused: Refused) -> None:
+    for system in ("gpt-4.1.de-en.txt", "b.txt"):
+        (folder / system).write_text((folder / "a.txt").read_text(encoding="utf-8"), encoding="utf-8")
+    line = "score ref.txt -i gpt-4.1.de-en.txt b.txt -m bleu --scores COMET=x.score"
+    for found, status in ((name, 1), ("gpt-4.1", 0), ("out/gpt-4.1.de-en.json", 0)):
+        (folder / "x.score").write_text(FILES["wmt.seg.score"].replace("a\t", f"{found}\t"), encoding="utf-8")
+        if status:
+            refused(line, f"no system '{found}'", status=status)
+        else:
+            assert run(line)[0] == 0
+
+
+def test_a_system_that_comes_twice_in_json_is_refused(folder: Path, refused: Refused) -> None:
+    (folder / "x.json").write_text('{"a": [0.1], "b": [0.2], "a": [0.3]}', encoding="utf-8")
+    refused(f"score {SYSTEMS} -m bleu --scores COMET=x.json", "twice", status=1)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from tests.judgments.test_mt_metrics_eval import wmt
 from tests.judgments.test_readers import written
 from tests.metaeval.pairwise import correlate_pairs
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
-from twmd_registry.judgments.official import published_systems, read_official
+from twmd_registry.judgments.official import published_systems, rate_external, read_official
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import read_rated
 from twmd_registry.metaeval.agreement import system_agreement
 from twmd_registry.metaeval.correlation import correlate
@@ -163,3 +164,18 @@ def test_statistics_of_wmt23_are_those_of_the_shared_task() -> None:
         assert correlated.value == pytest.approx(expected, abs=1e-12)
     assert rated.system_ratings == {("en-de", name): score for name, score in checked.items()}
     assert {name: rated.ratings[systems == name].mean() for name in checked} == pytest.approx(checked, abs=1e-9)
+
+
+@pytest.mark.parametrize("pairs", [("de-en", "de-en"), ("de-en", "zh-en")])
+def test_scores_of_all_segments_are_placed_by_number_in_a_single_pair_alone(
+    pairs: tuple[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "x.seg.score"
+    path.write_text("A\t0.1\nA\t0.2\nA\t0.3\n", encoding="utf-8")
+    texts, items = ["a", "b"], [f"{pairs[0]}:1", f"{pairs[1]}:3"]
+    rated = RatedSegments([*pairs], texts, texts, np.arange(2.0), 0, items, ["A", "A"])
+    if len(set(pairs)) == 1:
+        assert rate_external("X", [path], rated).scores == (0.1, 0.3)
+    else:
+        with pytest.raises(FileError, match="3 scores of A; 2 segments"):
+            rate_external("X", [path], rated)

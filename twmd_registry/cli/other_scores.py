@@ -8,7 +8,9 @@ from pathlib import Path
 
 from twmd_registry.comparison.external import ExternalScores
 from twmd_registry.errors import FileError, SpecError
+from twmd_registry.files.compressed import PACKED
 from twmd_registry.files.score_files import ScoreFile, read_score_file
+from twmd_registry.files.tables import TABLE_SUFFIXES
 from twmd_registry.record.content import InputFile
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 
@@ -71,16 +73,29 @@ def _scores_of(file: ScoreFile, systems: Sequence[str]) -> list[tuple[ScoreFile,
         return [(file, file.scores[None])]
     found = dict[str, list[float]]()
     for name, values in file.scores.items():
-        same = [system for system in systems if name in _names_of(system)] or [
-            system for system in systems if _names_of(system) & _names_of(str(name))
+        own = {str(name), Path(str(name)).name}
+        same = [system for system in systems if own & _names_of(system)] or [
+            system for system in systems if {_plain_name(one) for one in own} & _names_of(system)
         ]
         if len(same) != 1:
             raise FileError(f"{file.places[name]}: there is no system {name!r}; there are {', '.join(systems)}.")
+        if same[0] in found:
+            raise FileError(f"{file.places[name]}: {name!r} is the second name of {same[0]}: leave one of them out.")
         found[same[0]] = values
     return [(file, found[system]) for system in systems if system in found]
 
 
 def _names_of(system: str) -> set[str]:
-    """Return a system's names: its file with and without folders, and without endings."""
-    file = Path(system).name
-    return {system, file, file.partition(".")[0]}
+    """Return a system's names: its file with and without folders, and without its endings up to a version's number."""
+    names = {system, Path(system).name}
+    name = _plain_name(Path(system).name)
+    while name not in names:
+        names.add(name)
+        name = name if Path(name).suffix[1:].isdigit() else Path(name).stem
+    return names
+
+
+def _plain_name(name: str) -> str:
+    """Return a file's name without the ending of lines of text or a table; another ending may tell systems apart."""
+    name = name.removesuffix(Path(name).suffix if Path(name).suffix in PACKED else "")
+    return name.removesuffix(Path(name).suffix if Path(name).suffix in {".txt", *TABLE_SUFFIXES} else "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 from twmd_registry.errors import FileError
 from twmd_registry.files.compressed import read_whole, unpack
 from twmd_registry.files.lines import decode, digest_of_file, split_lines
-from twmd_registry.files.tables import TABLE_SUFFIXES, TableRow, form_of, read_rating, read_rows
+from twmd_registry.files.tables import TABLE_SUFFIXES, TableRow, form_of, parse_json, read_rating, read_rows
 from twmd_registry.messages import no_column
 
 USUAL_NAMES = ("COMET", "score")
@@ -69,8 +68,8 @@ def read_score_file(path: Path, metric: str) -> ScoreFile:
 def _add_comet(name: str, content: bytes, metric: str, add: Callable[[str | None, Any, str], None]) -> None:
     """Add the scores of an object of JSON with the rows of every system: a list of objects, or of numbers."""
     try:
-        table = json.loads(decode(name, content))
-    except (ValueError, RecursionError) as error:
+        table = parse_json(decode(name, content))
+    except ValueError as error:
         raise FileError(f"{name} is not JSON: {error}.") from error
     for system, rows in table.items():
         if not isinstance(rows, list):

@@ -138,6 +138,8 @@ def _pick_rated(file: ScoreFile, rated: RatedSegments) -> list[float]:
     numbered = re.compile(r".+:[1-9][0-9]*")
     has_places = rated.item is not None and all(map(numbered.fullmatch, rated.item))
     places, seen, scores = places_of(rated) if has_places else [], Counter[str](), list[float]()
+    if len({pair for pair, _ in places}) > 1:  # a number says nothing of where a later pair's segment stands
+        places = []
     for row, system in enumerate(systems):
         values = file.scores.get(system)
         if values is None:
