@@ -84,9 +84,11 @@ NBEST = r"\s*(\d+) *\|\|\| ?(.*?) *(?:\|\|\||$)"
 """A line of an n-best list, as Moses writes it: the segment's number, a text, and whatever follows."""
 _NBEST = re.compile(NBEST, re.DOTALL)
 _ROOT = re.compile(r"\s*<(\?xml|!doctype|!--|(srcset|refset|tstset|mteval|dataset|tmx|xliff|html)[\s>])", re.IGNORECASE)
-_MARKUP = r"\s*<(/?[a-z][^<>]*>\s*$|seg\b.*</seg>\s*$)"
+_ELEMENT = r"<(?!(?:em|strong|span|code|sub|sup)\b)([a-z][\w:.-]+)\b[^<>]*>"  # of a file; not of a formatted text
+_MARKUP = re.compile(rf"\s*(</?[a-z][^<>]*>\s*$|{_ELEMENT}.*</\2>\s*$)", re.IGNORECASE)
 _HEADER = re.compile(r'"?[a-z_][\w .-]*"?(([,;])"?[a-z_][\w.-]*"?)(\2"?[a-z_][\w.-]*"?)*', re.IGNORECASE | re.ASCII)
 _QUOTED = r'"[^"]*(?:""[^"]*)*"'
+_JSON_TEXT = re.compile(r'\s*"([^"\\]|\\.)*",?\s*$')
 _BEGINS_JSON = re.compile(r"\s*(\[\s*)?[\[{]\s*$")
 
 
@@ -102,11 +104,33 @@ def _has_header(lines: Sequence[str]) -> bool:
         return False
 
 
+def _is_markup(lines: Sequence[str]) -> bool:
+    """Return whether lines are elements, or parts of a single one, which the first opens and the last closes."""
+    if _ROOT.match(lines[0]) or all(map(_MARKUP.match, lines)):
+        return True
+    if opened := re.match(rf"\s*{_ELEMENT}", lines[0], re.IGNORECASE):
+        closed = f"</{opened[1]}>"
+        return closed not in lines[0] and lines[-1].rstrip().endswith(closed)
+    return False
+
+
 STRUCTURES = (
     Structure(
         "XML or SGML",
         "write the text of every segment into a line first (of a published test set, sacrebleu --echo does)",
-        lambda lines: bool(_ROOT.match(lines[0])) or all(re.match(_MARKUP, line, re.IGNORECASE) for line in lines),
+        _is_markup,
+    ),
+    Structure(
+        "subtitles",
+        "keep their text alone, one line per segment",
+        lambda lines: any(map(re.compile(r"\s*(\d+:)?\d\d:\d\d[.,]\d{3} --> ").match, lines)),
+    ),
+    Structure(
+        "texts as JSON",
+        "write them as they are (jq -r), or name the columns of JSON lines",
+        lambda lines: (
+            _all_match(r'\s*"([^"\\]|\\.)*",?\s*$')(lines) and any(re.search(r'\\["\\ntu]', line) for line in lines)
+        ),
     ),
     Structure(
         "an n-best list",
