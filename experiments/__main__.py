@@ -11,7 +11,7 @@ SECTIONS = {
     "Papers": ("papers.commands", "reproduce study diagnose"),
     "Protocols of shared tasks": ("protocols.commands", "task submit accuracy"),
     "Speed": ("bench.commands", "bench"),
-    "Training": ("training.commands", "recipe data rate shrink defaults"),
+    "Training": ("training.commands", "recipe data rate learn dev shrink defaults"),
 }
 
 

@@ -47,6 +47,7 @@ def recipe_command(arguments: Arguments) -> int:
 @declare.argument("sources", nargs=-1, required=True, type=declare.INPUT, metavar="PATH...")
 @declare.many("--without", "LANGUAGE", "Languages to leave out (wmt, mlqe, mlqe-source, stsb).")
 @declare.option("--per-segment", "N", "Pairs of a segment, at most (pairs; default: 2).", default=2)
+@declare.option("--share", "X", "Share of the segments that pairs are of (pairs; default: 1).", default=1.0)
 @declare.option("--held-out", "FILE", "A file of WMT whose texts no pair may hold (pairs).", type=declare.INPUT)
 @written
 def data_command(arguments: Arguments) -> int:
@@ -63,7 +64,7 @@ def data_command(arguments: Arguments) -> int:
     if (arguments.name == "pairs") != (arguments.held_out is not None):
         raise SpecError("--held-out is of pairs, and pairs need it.")
     if arguments.name == "pairs":
-        data.pair_outputs(arguments.sources, output, arguments.per_segment, arguments.held_out)
+        data.pair_outputs(arguments.sources, output, arguments.per_segment, arguments.held_out, arguments.share)
     elif arguments.name == "from-english":
         data.rate_from_english(first, others[0], output)
     elif arguments.name == "wmt":
@@ -119,6 +120,85 @@ def rate_command(arguments: Arguments) -> int:
             rated = add_edits(rated, arguments.edits, arguments.margin, arguments.seed)
         write_file(output, table_text(rated).encode())
         print(f"{len(rated.predictions)} rated pairs\nsignature {teacher.signature}")
+    return 0
+
+
+@command(
+    "learn",
+    sacrebleu=(),
+    example="python -m experiments learn wmt15=2 bio=1 --data-dir ../data -m twmd --set layer=4-5 -o build/judge",
+)
+@declare.argument("mix", nargs=-1, required=True, metavar="SET=WEIGHT...")
+@declare.metric("The metric to train.", required=True)
+@declare.option("--data-dir", "DIR", DATA, type=declare.FILE, default="data")
+@declare.option("--into", "LANGUAGE", "Learn from translations into one language alone (default: all).")
+@declare.option("--errors", "X", "Share of the rows that are added a second time with an error.", default=0.0)
+@declare.option("--steps", "N", "Batches (default: 1000).", default=1000)
+@declare.option("--batch", "N", "Rows of a batch (default: 24).", default=24)
+@declare.option("--rank", "N", "Rank of the adapter (default: 32).", default=32)
+@declare.option("--rate", "X", "Learning rate (default: 0.0005).", default=5e-4)
+@declare.option("--dropout", "X", "Dropout (default: 0).", default=0.0)
+@declare.option("--frozen", "LAYERS", "Lower layers that the adapter leaves as they are (default: 0).", type=int, default=0)
+@declare.choice("--ranking", ("none", "ranknet", "margin"), "ranknet", "How outputs of a segment are compared.")
+@declare.option("--start", "ADAPTER", "An adapter of the same rank to begin with.")
+@declare.seed("Seed", 1)
+@written
+@declare.settings
+@declare.run_options
+def learn_command(arguments: Arguments) -> int:
+    """Train an adapter on several rated sets at once, each drawn in proportion to its WEIGHT.
+
+    A SET is one of experiments/training/sets.py, or a table that a teacher rated (rated.jsonl=2). An interrupted run
+    goes on where it was saved.
+    """
+    from experiments.training import sets
+    from experiments.training.edits import make_errors
+    from experiments.training.learn import Plan, Weighted, learn
+    from twmd_registry.judgments.rated import read_table
+
+    weights = {name: float(weight) for name, _, weight in (word.rpartition("=") for word in arguments.mix)}
+    tables = {name: Path(name) for name in weights if name.endswith(".jsonl")}
+    rated = sets.read_learned([name for name in weights if name not in tables], Path(arguments.data_dir), arguments.into)
+    rated |= {path.name: sets.standardise(read_table(path, group="group")) for path in tables.values()}
+    weights = {Path(name).name if name in tables else name: weight for name, weight in weights.items()}
+    if arguments.errors:
+        rated = {
+            name: sets.add_rows(own, make_errors(own, arguments.errors, -sets.CLIPPED, arguments.seed))
+            for name, own in rated.items()
+        }
+    options = options_of(arguments)
+    (scorer,) = make_scorers(arguments.requested, options)
+    names = ("steps", "batch", "rank", "rate", "dropout", "frozen", "ranking", "start", "seed")
+    plan = Plan(scorer.requested, **{name: getattr(arguments, name) for name in names})
+    chosen = [Weighted(name, rated[name], weights[name]) for name in rated]
+    with progress_bar("steps", plan.steps) as progress:
+        for done in learn(chosen, plan, Path(arguments.output), name=Path(arguments.output).name, options=options):
+            progress(done)
+    return 0
+
+
+@command("dev", sacrebleu=(), example="python -m experiments dev --data-dir ../data -m twmd 'twmd;adapter=build/judge'")
+@declare.option("--data-dir", "DIR", DATA, type=declare.FILE, default="data")
+@declare.option("--into", "LANGUAGE", "Translations into one language alone (default: all).")
+@declare.metrics((), "The metrics to compare.", required=True)
+@declare.settings
+@declare.run_options
+def dev_command(arguments: Arguments) -> int:
+    """Measure metrics on the data by which adapters are chosen: Pearson's r within groups, and after a stroke the
+    accuracy of pairs of one segment's outputs, x 100; no test set is read.
+    """
+    from math import isnan
+
+    from experiments.training.sets import agreement, read_dev
+
+    parts = read_dev(Path(arguments.data_dir), arguments.into)
+    scorers = make_scorers(arguments.asked, options_of(arguments))
+    columns = [agreement(scorers, parts[kind]) for kind in parts]
+    rows = []
+    for metric, values in zip(arguments.asked, zip(*columns, strict=True), strict=True):
+        mean = sum(r for r, _ in values) / len(values)
+        rows.append([metric.name, f"{mean:.1f}", *(f"{r:.1f}" + ("" if isnan(a) else f" / {a:.1f}") for r, a in values)])
+    print(format_table(["metric", "mean r", *parts], rows, "text"))
     return 0
 
 

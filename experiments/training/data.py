@@ -95,10 +95,12 @@ def mix_stsb(english: Path, others: Path, output: Path, without: set[str]) -> No
             csv.writer(file).writerows(tables[i % len(tables)][i] for i in range(len(tables[0])))
 
 
-def pair_outputs(archives: Sequence[Path], output: Path, per_segment: int, held_out: Path) -> None:
+def pair_outputs(
+    archives: Sequence[Path], output: Path, per_segment: int, held_out: Path, share: float = 1.0
+) -> None:
     """Write pairs of system outputs into English, from wmt18-systems.tar.xz and wmt19-systems.tar.xz, without ratings.
 
-    Of every segment at most `per_segment` systems are drawn; each output stands beside the reference, or, in one pair
+    Of a `share` of the segments at most `per_segment` systems are drawn; each output stands beside the reference, or, in one pair
     of `OUTPUTS`, beside another system's output. Pairs with a text of the file of WMT `held_out`, or twice the same
     text, are left out.
     """
@@ -108,6 +110,8 @@ def pair_outputs(archives: Sequence[Path], output: Path, per_segment: int, held_
     for archive in archives:
         for pair, (references, systems) in sorted(_read_outputs(archive).items()):
             for i, reference in enumerate(references):
+                if share < 1 and draw.random() >= share:
+                    continue
                 outputs = list(dict.fromkeys(lines[i] for lines in systems))
                 for k, prediction in enumerate(draw.sample(outputs, min(per_segment, len(outputs)))):
                     beside = draw.choice(outputs) if (i + k) % OUTPUTS == 0 else reference

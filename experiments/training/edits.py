@@ -1,5 +1,5 @@
 """Edits of a text that change its meaning by little text: numbers, units, names and negations. What is edited is in the
-reference, too, so that the edit is an error.
+reference, too, so that the edit is an error. And errors of whole texts, as MetricX-24 has them.
 """
 
 from __future__ import annotations
@@ -7,9 +7,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import regex
 
 from twmd_registry.engine.input_warnings import script_of
+from twmd_registry.judgments.rated import RatedSegments, select
 
 Edit = Callable[[str, str, Sequence[str], random.Random], str | None]
 """Edits a prediction, given its reference, names to choose from and random numbers; None if nothing can be edited."""
@@ -115,3 +117,90 @@ def edit_pairs(
                 edited.append((row, new))
                 break
     return edited
+
+
+CLAUSE = regex.compile(r"[^,;:\u2013\u2014()、，；：。]+[,;:\u2013\u2014()、，；：。]*\s*")
+SHORTEST_CLAUSE = 8
+"""Letters of a clause that is left out or repeated, at least."""
+PUNCTUATION = regex.compile(r"\p{P}")
+
+
+def _change_clause(text: str, draw: random.Random, times: int) -> str | None:
+    """Write a clause of a text so many times, or, where it has none, a third of its words."""
+    clauses = [match for match in CLAUSE.finditer(text) if len(match[0].strip()) >= SHORTEST_CLAUSE]
+    if len(clauses) > 1:
+        clause = draw.choice(clauses)
+        return (text[: clause.start()] + clause[0] * times + text[clause.end() :]).strip()
+    words = text.split()
+    third = len(words) // 3
+    if third < 2:
+        return None
+    start = draw.randrange(len(words) - third)
+    return " ".join(words[:start] + words[start : start + third] * times + words[start + third :])
+
+
+def omit(text: str, _reference: str, _others: Sequence[str], draw: random.Random) -> str | None:
+    """Leave out a clause."""
+    return _change_clause(text, draw, 0)
+
+
+def duplicate(text: str, _reference: str, _others: Sequence[str], draw: random.Random) -> str | None:
+    """Write a clause twice."""
+    return _change_clause(text, draw, 2)
+
+
+def put_unrelated(_text: str, reference: str, others: Sequence[str], draw: random.Random) -> str | None:
+    """Take a fluent text of about the same length that says something else."""
+    drawn = [other for other in draw.sample(others, min(8, len(others))) if other != reference]
+    return min(drawn, key=lambda other: abs(len(other) - len(reference)), default=None)
+
+
+def garble(text: str, _reference: str, _others: Sequence[str], draw: random.Random) -> str | None:
+    """Mix the letters of every word."""
+    words = ["".join(draw.sample(word, len(word))) for word in text.split()]
+    draw.shuffle(words)
+    return " ".join(words)
+
+
+def spoil_punctuation(text: str, _reference: str, _others: Sequence[str], draw: random.Random) -> str | None:
+    """Leave out all punctuation, or change every mark to another one."""
+    mark = draw.choice(["", "", "!", "?", ";"])
+    return PUNCTUATION.sub(mark, text)
+
+
+ERRORS: dict[str, tuple[Edit, float | None]] = {
+    **{kind: (edit, 1.0) for kind, edit in EDITS.items()},
+    "omission": (omit, 1.0),
+    "duplication": (duplicate, 1.0),
+    "punctuation": (spoil_punctuation, 0.3),
+    "unrelated": (put_unrelated, None),
+    "gibberish": (garble, None),
+}
+"""Errors with how much lower than its text one is rated, in standard deviations; None for the lowest rating."""
+
+
+def make_errors(rated: RatedSegments, share: float, lowest: float, seed: int) -> RatedSegments:
+    """Return a share of some segments with an error in the output or in the reference, each a system of its own; of
+    segments with sources, also sources in place of outputs. A reference is rated as the best output of its group.
+    """
+    draw, errors = random.Random(seed), list[tuple[int, str, float]]()
+    references = [texts if isinstance(texts, str) else texts[0] for texts in rated.references]
+    names = sorted({name for text in references for name in NAME.findall(text)})
+    groups = np.array(rated.group)
+    best = {group: float(rated.ratings[groups == group].max()) for group in set(rated.group)}
+    kinds = [*ERRORS, *(["source"] if rated.source else [])]
+    for row in draw.sample(range(len(references)), int(share * len(references))):
+        kind, reference = draw.choice(kinds), references[row]
+        whole = draw.random() < 0.5
+        text, rating = (reference, best[rated.group[row]]) if whole else (rated.predictions[row], rated.ratings[row])
+        if kind == "source":
+            errors.append((row, (rated.source or [])[row], lowest))
+            continue
+        edit, margin = ERRORS[kind]
+        new = edit(text, reference, names if kind in EDITS else references, draw)
+        if new and new.strip() and new not in {text, reference}:
+            errors.append((row, new, lowest if margin is None else max(lowest, rating - margin)))
+    rows, texts, ratings = map(list, zip(*errors, strict=True)) if errors else ([], [], [])
+    made = select(rated, np.array(rows, dtype=np.int64))
+    system = [f"error {number}" for number in range(len(rows))]
+    return made._replace(predictions=texts, ratings=np.array(ratings, dtype=np.float64), system=system)

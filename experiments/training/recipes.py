@@ -60,12 +60,12 @@ def run_recipe(name: str, data: Path, build: Path) -> int:
     for step in dict.fromkeys(steps_of(name)):
         program, *words = shlex.split(step.format(data=data, build=build))
         output = Path(words[words.index("-d" if program == "pip" else "-o") + 1])
-        started = (output / "checkpoints" / "settings.json").is_file()
+        started = (output / "checkpoints").is_dir()
         if output.exists() and not started:
             continue
         print(shlex.join([program, *words]), flush=True)
         output.parent.mkdir(parents=True, exist_ok=True)
-        resume = ["--resume"] if started else []
+        resume = ["--resume"] if started and program == "twmd" else []  # others go on by themselves
         command = [sys.executable, "-m", PROGRAMS[program], *words, *resume]
         status = subprocess.run(command, check=False).returncode
         if status:

@@ -23,17 +23,40 @@ SHORTEST = 2
 
 
 def read_wmt(path: Path) -> RatedSegments:
-    """Read JSON lines with ``lang, candidate, reference`` and ``score`` or ``rating``, by language pair."""
-    return read_json_lines(path, _read_segment, TOO_SHORT)
+    """Read JSON lines with ``lang, candidate, reference`` and ``score`` or ``rating``, by language pair, and, where all
+    have them, ``system``, ``segment`` (in a ``document`` or not), ``source`` and ``domain``.
+
+    Ratings of the same texts of a system's segment are averaged; a second text of such a segment is left out.
+    """
+    return gather(_average_raters(read_rows(path, read_content(path), ".jsonl")), path, TOO_SHORT)
 
 
 def _read_segment(row: TableRow) -> RatedRow:
     name = "rating" if "score" not in row.values and "rating" in row.values else "score"
     group, prediction, reference = row.label("lang"), row.text("candidate"), row.text("reference")
-    rating = row.rating(name)
+    rating, place, values = row.rating(name), f"row {row.number}", row.values
     if rating is None or len(prediction) < SHORTEST or len(reference) < SHORTEST:
-        return RatedRow(group)
-    return RatedRow(group, prediction, reference, rating)
+        return RatedRow(group, place=place)
+    item = " ".join(row.label(part) for part in ("document", "segment") if part in values) or None
+    system, domain = (row.label(role) if role in values else None for role in ("system", "domain"))
+    source = values.get("source")
+    source = source if isinstance(source, str) else None
+    return RatedRow(group, prediction, reference, rating, item, system, place, source, domain)
+
+
+def _average_raters(rows: Iterable[TableRow]) -> Iterator[RatedRow]:
+    """Yield rated rows, those of several raters as one with their mean."""
+    several: dict[tuple[str | None, ...], list[RatedRow]] = {}
+    for row in map(_read_segment, rows):
+        if row.rating is None or row.item is None or row.system is None:
+            yield row
+        else:
+            several.setdefault((row.group, row.item, row.system), []).append(row)
+    for (first, *others) in several.values():
+        same = [row for row in others if row[1:3] == first[1:3]]
+        ratings = [row.rating for row in (first, *same) if row.rating is not None]
+        yield first._replace(rating=sum(ratings) / len(ratings))
+        yield from (row._replace(rating=None) for row in others if row[1:3] != first[1:3])
 
 
 def read_mlqe(path: Path) -> RatedSegments:
@@ -48,9 +71,8 @@ def read_mlqe(path: Path) -> RatedSegments:
 
     def read(row: TableRow) -> RatedRow:
         read = _read_segment(row)
-        language, source = str(read.group).rpartition("-")[2], row.values.get("source")
-        source = source if isinstance(source, str) else None
-        return read._replace(source=source, reference=detokenizer(language).detokenize(str(read.reference).split()))
+        language = str(read.group).rpartition("-")[2]
+        return read._replace(reference=detokenizer(language).detokenize(str(read.reference).split()))
 
     return read_json_lines(path, read, TOO_SHORT)
 

@@ -51,6 +51,7 @@ class RatedRow(NamedTuple):
     system: str | None = None
     place: str = ""
     source: str | None = None
+    domain: str | None = None
 
 
 def read_json_lines(path: Path, read: Callable[[TableRow], RatedRow], unread: str = _UNRATED) -> RatedSegments:
@@ -84,13 +85,14 @@ def gather(read: Iterable[RatedRow], where: Path | str, unread: str = _UNRATED) 
         nothing = f"; nothing is left of {', '.join(lost)}" if lost else ""
         name = where.name if isinstance(where, Path) else where
         warn(f"{name}: {unread}, left out: {len(left)} ({places}{more}){nothing}.")
-    group, predictions, references, ratings, item, system, _, source = map(list, zip(*rows, strict=True))
+    group, predictions, references, ratings, item, system, _, source, domain = map(list, zip(*rows, strict=True))
     references = [[texts] if isinstance(texts, str) else present_references(texts) for texts in references]
     if max(map(len, references)) == 1:
         references = [texts[0] for texts in references]
     scores = np.array(ratings, dtype=np.float64)
-    items, systems, sources = (None if None in names else names for names in (item, system, source))
-    return RatedSegments(group, predictions, references, scores, len(left), items, systems, sources)
+    items, systems, sources, domains = (None if None in names else names for names in (item, system, source, domain))
+    labels = {"item": items, "system": systems, "source": sources, "domain": domains}
+    return RatedSegments(group, predictions, references, scores, len(left), **labels)
 
 
 def require_labels(rated: RatedSegments, role: str, what: str) -> list[str]:

@@ -1,0 +1,220 @@
+"""What the adapters learn from and what they are chosen by: rated sets, each with parts to learn from, to choose by
+(dev) and to report on (test), fixed before the first run.
+
+A document is in one part: WMT21's are blocks of ten segments, those of data-to-text all outputs of one meaning. No row
+to learn from holds a text of a test set or of dev.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import regex
+
+from twmd_registry.engine.scorer import Scorer, score_all
+from twmd_registry.errors import SpecError
+from twmd_registry.judgments.rated import RatedSegments, select
+from twmd_registry.judgments.sets import read_rated
+from twmd_registry.messages import menu
+from twmd_registry.metaeval.correlation import correlate, make_estimator
+
+BLOCK = 10
+"""Segments of a block that stands for a document."""
+CLIPPED = 3.0
+"""Standardised ratings are at most so far from 0: one omission in a good system's output is not ten others' errors."""
+
+Part = Callable[[int], str]
+"""The part that a document belongs to, by its number modulo ten."""
+
+
+def tenth(number: int) -> str:
+    """Keep every tenth document for dev."""
+    return "dev" if number == BLOCK - 1 else "learn"
+
+
+def halves(number: int) -> str:
+    """Keep half of the documents as a test, and a fifth for dev."""
+    return "test" if number < 5 else "dev" if number > 7 else "learn"
+
+
+class RatedSet(NamedTuple):
+    """A rated set by name and file, the part of its documents, and of how many rows one is learned from."""
+
+    name: str
+    file: str
+    part: Part = lambda _: "learn"
+    every: int = 1
+
+
+def _dev(_: int) -> str:
+    return "dev"
+
+
+SETS = (
+    RatedSet("wmt15", "wmt:wmt/wmt15.jsonl"),
+    RatedSet("wmt16", "wmt:wmt/wmt16.jsonl", _dev),
+    RatedSet("wmt21", "wmt:ratings/wmt21-mqm.jsonl.xz", tenth),
+    RatedSet("wmt24", "wmt:ratings/wmt24-esa.jsonl.xz"),
+    RatedSet("bio", "wmt:ratings/bio-mqm.jsonl.xz", tenth),
+    RatedSet("mlqe", "mlqe:mlqe/train.jsonl.xz", every=4),
+    RatedSet("mlqe dev", "mlqe:mlqe/dev.jsonl.xz", _dev, every=4),
+    RatedSet("stsb", "stsb:stsb/train.csv"),
+    RatedSet("stsb dev", "stsb:stsb/dev.csv", _dev),
+    RatedSet("mrpc", "mrpc:mrpc/msr_paraphrase_train.txt"),
+    RatedSet("bagel", "d2t:d2t/bagel.jsonl", halves),
+    RatedSet("sfhotel", "d2t:d2t/sfhotel.jsonl", halves),
+    RatedSet("summeval", "summaries:summaries/summeval.jsonl.xz,rating=relevance", halves),
+)
+TESTS = (
+    "wmt:wmt/wmt17.jsonl",
+    "mlqe:mlqe/test.jsonl.xz",
+    "stsb:stsb/test.csv",
+    "mrpc:mrpc/msr_paraphrase_test.txt",
+    "sts:sts/STS16",
+    "mte:mte/wmt22,pair=zh-en",
+    "mte:mte/wmt23,pair=en-de",
+    "demetr:demetr.jsonl.xz",
+)
+KINDS = {
+    "WMT16": ("wmt16",),
+    "MLQE": ("mlqe dev",),
+    "WMT21": ("wmt21",),
+    "bio": ("bio",),
+    "STS-B": ("stsb dev",),
+    "D2T": ("bagel", "sfhotel"),
+    "SummEval": ("summeval",),
+}
+"""The kinds of dev, which count the same, and their sets."""
+
+
+def read_part(chosen: RatedSet, data: Path, part: str, into: str | None = None) -> RatedSegments:
+    """Return the rows of a set in a part; those of language pairs `into` a language and of other sets."""
+    form, _, file = chosen.file.partition(":")
+    rated = read_rated(f"{form}:{data / file}")
+    rows = [
+        row
+        for row, (number, group) in enumerate(zip(_documents(rated), rated.group, strict=True))
+        if chosen.part(number % BLOCK) == part and (into is None or "-" not in group or group.endswith(f"-{into}"))
+    ]
+    return select(rated, np.array(rows[:: chosen.every], dtype=np.int64))
+
+
+def _documents(rated: RatedSegments) -> Iterator[int]:
+    """Yield every row's document, as a number: the same one in every run."""
+    if rated.item is None:
+        names = [" ".join(sorted({texts} if isinstance(texts, str) else set(texts))) for texts in rated.references]
+    else:
+        names = [
+            str(int(item) // BLOCK) if item.isdigit() else item.rpartition(" ")[0] or item for item in rated.item
+        ]
+    keys = [f"{group} {name}" for group, name in zip(rated.group, names, strict=True)]
+    order = sorted(set(keys), key=lambda key: hashlib.sha256(key.encode()).digest())
+    numbers = {key: number for number, key in enumerate(order)}
+    yield from (numbers[key] for key in keys)
+
+
+def fold(text: str) -> str:
+    """Write copies of a text alike: letters and digits alone, in lower case."""
+    return regex.sub(r"[^\p{L}\p{N}]", "", text.casefold())
+
+
+def held_out(data: Path, learned: Iterable[str] = ()) -> set[str]:
+    """Return the folded texts of all tests, and of dev but for sets that are learned from as a whole."""
+    tests = [read_rated(f"{form}:{data / file}") for form, _, file in (name.partition(":") for name in TESTS)]
+    kept = [own._replace(every=1) for own in SETS if own.name not in learned or has(own, "learn")]
+    parts = [read_part(own, data, part) for own in kept for part in ("dev", "test") if has(own, part)]
+    return {fold(text) for rated in (*tests, *parts) for text in _texts(rated)}
+
+
+def has(own: RatedSet, part: str) -> bool:
+    """Return whether a set has documents in a part."""
+    return part in map(own.part, range(BLOCK))
+
+
+def read_learned(names: Iterable[str], data: Path, into: str | None) -> dict[str, RatedSegments]:
+    """Return by name what is learned from sets, with z-scores: their part for that, or all of a set of dev alone, less
+    rows with a held-out text.
+    """
+    chosen = [_by_name(name) for name in names]
+    texts = held_out(data, [own.name for own in chosen])
+    parts = {own.name: read_part(own, data, "learn" if has(own, "learn") else "dev", into) for own in chosen}
+    return {name: standardise(without(rated, texts)) for name, rated in parts.items()}
+
+
+def _by_name(name: str) -> RatedSet:
+    by_name = {own.name: own for own in SETS}
+    if name not in by_name:
+        raise SpecError(f"there is no set {name!r}; {menu(name, by_name)}.")
+    return by_name[name]
+
+
+def _texts(rated: RatedSegments) -> Iterator[str]:
+    for prediction, references in zip(rated.predictions, rated.references, strict=True):
+        yield from (prediction, references) if isinstance(references, str) else (prediction, *references)
+
+
+def without(rated: RatedSegments, texts: set[str]) -> RatedSegments:
+    """Return the rows whose references and prediction are not among some folded texts."""
+    pairs = zip(rated.predictions, rated.references, strict=True)
+    kept = [
+        row
+        for row, (prediction, references) in enumerate(pairs)
+        if texts.isdisjoint(map(fold, [prediction, *([references] if isinstance(references, str) else references)]))
+    ]
+    return select(rated, np.array(kept, dtype=np.int64))
+
+
+def standardise(rated: RatedSegments) -> RatedSegments:
+    """Return segments with z-scores within each group for ratings, at most `CLIPPED` from 0."""
+    groups, z = np.array(rated.group), np.zeros(len(rated.ratings))
+    for group in set(rated.group):
+        own = rated.ratings[groups == group]
+        z[groups == group] = (own - own.mean()) / (own.std() or 1.0)
+    return rated._replace(ratings=z.clip(-CLIPPED, CLIPPED))
+
+
+def add_rows(first: RatedSegments, second: RatedSegments) -> RatedSegments:
+    """Return the segments of both, which have the same labels."""
+    joined = {
+        name: [*column, *getattr(second, name)]
+        for name, column in first._asdict().items()
+        if isinstance(column, list) and name != "ratings"
+    }
+    return first._replace(**joined, ratings=np.r_[first.ratings, second.ratings], system_ratings=None)
+
+
+def read_dev(data: Path, into: str | None) -> dict[str, list[RatedSegments]]:
+    """Return the parts that are chosen by, by their kind."""
+    parts = {kind: [read_part(_by_name(name), data, "dev", into) for name in names] for kind, names in KINDS.items()}
+    return {kind: own for kind, rated in parts.items() if (own := [one for one in rated if one.predictions])}
+
+
+def agreement(scorers: Sequence[Scorer], parts: Sequence[RatedSegments]) -> list[tuple[float, float]]:
+    """Return by metric the mean over groups of Pearson's r, and of the accuracy of pairs of one segment's outputs
+    with calibrated ties (NaN where no segment has several systems), both x 100.
+    """
+    values: list[list[tuple[float, float]]] = [[] for _ in scorers]
+    for rated in parts:
+        groups = np.array(rated.group)
+        for group in dict.fromkeys(rated.group):
+            own = select(rated, np.flatnonzero(groups == group))
+            several = own.item if own.system and len(set(own.system)) > 1 else None
+            for each, scores in zip(values, score_all(scorers, own.predictions, own.references), strict=True):
+                r = correlate("pearson", scores.scores, own.ratings)
+                acc = _accuracy(scores.scores, own.ratings, several)
+                each.append((100 * r, 100 * acc))
+    return [(float(np.mean([r for r, _ in each])), _mean_defined([acc for _, acc in each])) for each in values]
+
+
+def _accuracy(scores: Sequence[float], ratings: np.ndarray, items: Sequence[str] | None) -> float:
+    return make_estimator("acc_eq", ratings, items)(np.asarray(scores)).value if items else math.nan
+
+
+def _mean_defined(values: Sequence[float]) -> float:
+    defined = [value for value in values if not math.isnan(value)]
+    return float(np.mean(defined)) if defined else math.nan
