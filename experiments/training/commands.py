@@ -138,7 +138,9 @@ def rate_command(arguments: Arguments) -> int:
 @declare.option("--rank", "N", "Rank of the adapter (default: 32).", default=32)
 @declare.option("--rate", "X", "Learning rate (default: 0.0005).", default=5e-4)
 @declare.option("--dropout", "X", "Dropout (default: 0).", default=0.0)
-@declare.option("--frozen", "LAYERS", "Lower layers that the adapter leaves as they are (default: 0).", type=int, default=0)
+@declare.option(
+    "--frozen", "LAYERS", "Lower layers that the adapter leaves as they are (default: 0).", type=int, default=0
+)
 @declare.choice("--ranking", ("none", "ranknet", "margin"), "ranknet", "How outputs of a segment are compared.")
 @declare.option("--start", "ADAPTER", "An adapter of the same rank to begin with.")
 @declare.seed("Seed", 1)
@@ -158,7 +160,9 @@ def learn_command(arguments: Arguments) -> int:
 
     weights = {name: float(weight) for name, _, weight in (word.rpartition("=") for word in arguments.mix)}
     tables = {name: Path(name) for name in weights if name.endswith(".jsonl")}
-    rated = sets.read_learned([name for name in weights if name not in tables], Path(arguments.data_dir), arguments.into)
+    rated = sets.read_learned(
+        [name for name in weights if name not in tables], Path(arguments.data_dir), arguments.into
+    )
     rated |= {path.name: sets.standardise(read_table(path, group="group")) for path in tables.values()}
     weights = {Path(name).name if name in tables else name: weight for name, weight in weights.items()}
     if arguments.errors:
@@ -173,7 +177,8 @@ def learn_command(arguments: Arguments) -> int:
     chosen = [Weighted(name, rated[name], weights[name]) for name in rated]
     with progress_bar("steps", plan.steps) as progress:
         for done in learn(chosen, plan, Path(arguments.output), name=Path(arguments.output).name, options=options):
-            progress(done)
+            if progress:
+                progress(done)
     return 0
 
 
@@ -197,7 +202,9 @@ def dev_command(arguments: Arguments) -> int:
     rows = []
     for metric, values in zip(arguments.asked, zip(*columns, strict=True), strict=True):
         mean = sum(r for r, _ in values) / len(values)
-        rows.append([metric.name, f"{mean:.1f}", *(f"{r:.1f}" + ("" if isnan(a) else f" / {a:.1f}") for r, a in values)])
+        rows.append(
+            [metric.name, f"{mean:.1f}", *(f"{r:.1f}" + ("" if isnan(a) else f" / {a:.1f}") for r, a in values)]
+        )
     print(format_table(["metric", "mean r", *parts], rows, "text"))
     return 0
 

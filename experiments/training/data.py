@@ -95,14 +95,12 @@ def mix_stsb(english: Path, others: Path, output: Path, without: set[str]) -> No
             csv.writer(file).writerows(tables[i % len(tables)][i] for i in range(len(tables[0])))
 
 
-def pair_outputs(
-    archives: Sequence[Path], output: Path, per_segment: int, held_out: Path, share: float = 1.0
-) -> None:
+def pair_outputs(archives: Sequence[Path], output: Path, per_segment: int, held_out: Path, share: float = 1.0) -> None:
     """Write pairs of system outputs into English, from wmt18-systems.tar.xz and wmt19-systems.tar.xz, without ratings.
 
-    Of a `share` of the segments at most `per_segment` systems are drawn; each output stands beside the reference, or, in one pair
-    of `OUTPUTS`, beside another system's output. Pairs with a text of the file of WMT `held_out`, or twice the same
-    text, are left out.
+    Of a `share` of the segments at most `per_segment` systems are drawn; each output stands beside the reference, or,
+    in one pair of `OUTPUTS`, beside another system's output. Pairs with a text of the file of WMT `held_out`, or twice
+    the same text, are left out.
     """
     rated = read_rated(f"wmt:{held_out}")
     known = _texts_of([rated.predictions, rated.references])

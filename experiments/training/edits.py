@@ -119,7 +119,9 @@ def edit_pairs(
     return edited
 
 
-CLAUSE = regex.compile(r"[^,;:\u2013\u2014()、，；：。]+[,;:\u2013\u2014()、，；：。]*\s*")
+CLAUSE = regex.compile(
+    r"[^,;:\u2013\u2014()\u3001\u3002\uff0c\uff1a\uff1b]+[,;:\u2013\u2014()\u3001\u3002\uff0c\uff1a\uff1b]*\s*"
+)
 SHORTEST_CLAUSE = 8
 """Letters of a clause that is left out or repeated, at least."""
 PUNCTUATION = regex.compile(r"\p{P}")
@@ -130,7 +132,7 @@ def _change_clause(text: str, draw: random.Random, times: int) -> str | None:
     clauses = [match for match in CLAUSE.finditer(text) if len(match[0].strip()) >= SHORTEST_CLAUSE]
     if len(clauses) > 1:
         clause = draw.choice(clauses)
-        return (text[: clause.start()] + clause[0] * times + text[clause.end() :]).strip()
+        return f"{text[: clause.start()]}{clause[0] * times}{text[clause.end() :]}".strip()
     words = text.split()
     third = len(words) // 3
     if third < 2:
@@ -165,7 +167,7 @@ def garble(text: str, _reference: str, _others: Sequence[str], draw: random.Rand
 def spoil_punctuation(text: str, _reference: str, _others: Sequence[str], draw: random.Random) -> str | None:
     """Leave out all punctuation, or change every mark to another one."""
     mark = draw.choice(["", "", "!", "?", ";"])
-    return PUNCTUATION.sub(mark, text)
+    return str(PUNCTUATION.sub(mark, text))
 
 
 ERRORS: dict[str, tuple[Edit, float | None]] = {

@@ -3,7 +3,7 @@ groups and holds several systems' outputs of a segment, which are also compared 
 
 The loss of a batch is ``MSE_SHARE mse + (1 - r) + ranking``: the squared error of the group's own line on the
 similarity, Pearson's r, and for pairs of one segment whose ratings differ by more than `RESOLUTION` either RankNet,
-``-log sigma(d)`` with d the difference of the two on the line, the better one first, or MarginMSE, ``(d - (z - z'))^2``.
+``-log sigma(d)`` with d the better one's lead on the line, or MarginMSE, ``(d - (z - z'))^2``.
 """
 
 from __future__ import annotations
@@ -255,7 +255,8 @@ def learn(sets: Sequence[Weighted], plan: Plan, output: Path, *, name: str, opti
         if (step + 1) % plan.every == 0 or step + 1 == plan.steps:
             now = time.monotonic()
             seconds, since = seconds + now - since, now
-            _write_checkpoint(output / CHECKPOINT, settings, weights, optimizer, step + 1, seconds)
+            state = {"settings": settings, "step": str(step + 1), "seconds": f"{seconds:.1f}"}
+            _write_checkpoint(output / CHECKPOINT, weights, optimizer, state)
             with (output / LOG).open("a", encoding="utf-8") as log:
                 log.write(json.dumps({"step": step + 1, "loss": float(np.mean(losses)), "seconds": seconds}) + "\n")
             losses.clear()
@@ -264,24 +265,19 @@ def learn(sets: Sequence[Weighted], plan: Plan, output: Path, *, name: str, opti
     spec = plan.spec.replace(adapter=str(output.resolve()), layer=backend.spec.layer)
     made = ", ".join(f"{one.label} with weight {own.weight:g}" for one, own in zip(data, sets, strict=True))
     about = f"Trained by python -m experiments learn on {made}: {plan.describe()}, {seconds / 60:.1f} minutes."
-    save_documents(
-        Scorer(spec, options), backend.files, output, "finetuned", name=name, provenance=about, lora=True
-    )
+    save_documents(Scorer(spec, options), backend.files, output, "finetuned", name=name, provenance=about, lora=True)
     write_hashes(hashes_of(data), output / TRAINING_DATA)
     shutil.rmtree((output / CHECKPOINT).parent)
 
 
-def _write_checkpoint(
-    path: Path, settings: str, weights: Mapping[str, Tensor], optimizer: Any, step: int, seconds: float
-) -> None:
+def _write_checkpoint(path: Path, weights: Mapping[str, Tensor], optimizer: Any, metadata: Mapping[str, str]) -> None:
     """Write weights and the optimizer's means, with the settings of the run."""
     tensors = {f"weight {key}": weight.detach().contiguous() for key, weight in weights.items()}
     for key, weight in weights.items():
         state = optimizer.state[weight]
         tensors |= {f"{mean} {key}": state[mean].contiguous() for mean in ("exp_avg", "exp_avg_sq") if mean in state}
     path.parent.mkdir(parents=True, exist_ok=True)
-    metadata = {"settings": settings, "step": str(step), "seconds": f"{seconds:.1f}"}
-    write_atomically(path, save(tensors, metadata=metadata))
+    write_atomically(path, save(tensors, metadata=dict(metadata)))
 
 
 def _read_checkpoint(path: Path, settings: str, weights: Mapping[str, Tensor], optimizer: Any) -> tuple[int, float]:

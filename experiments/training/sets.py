@@ -11,7 +11,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import regex
@@ -109,9 +109,7 @@ def _documents(rated: RatedSegments) -> Iterator[int]:
     if rated.item is None:
         names = [" ".join(sorted({texts} if isinstance(texts, str) else set(texts))) for texts in rated.references]
     else:
-        names = [
-            str(int(item) // BLOCK) if item.isdigit() else item.rpartition(" ")[0] or item for item in rated.item
-        ]
+        names = [str(int(item) // BLOCK) if item.isdigit() else item.rpartition(" ")[0] or item for item in rated.item]
     keys = [f"{group} {name}" for group, name in zip(rated.group, names, strict=True)]
     order = sorted(set(keys), key=lambda key: hashlib.sha256(key.encode()).digest())
     numbers = {key: number for number, key in enumerate(order)}
@@ -120,7 +118,7 @@ def _documents(rated: RatedSegments) -> Iterator[int]:
 
 def fold(text: str) -> str:
     """Write copies of a text alike: letters and digits alone, in lower case."""
-    return regex.sub(r"[^\p{L}\p{N}]", "", text.casefold())
+    return str(regex.sub(r"[^\p{L}\p{N}]", "", text.casefold()))
 
 
 def held_out(data: Path, learned: Iterable[str] = ()) -> set[str]:
@@ -180,7 +178,7 @@ def standardise(rated: RatedSegments) -> RatedSegments:
 
 def add_rows(first: RatedSegments, second: RatedSegments) -> RatedSegments:
     """Return the segments of both, which have the same labels."""
-    joined = {
+    joined: dict[str, Any] = {
         name: [*column, *getattr(second, name)]
         for name, column in first._asdict().items()
         if isinstance(column, list) and name != "ratings"

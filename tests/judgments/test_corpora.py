@@ -1,4 +1,4 @@
-"""Readers of rated data-to-text and summaries."""
+"""Readers of rated translations, data-to-text and summaries."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 
 from tests.judgments.test_readers import written
-from twmd_registry.errors import FileError
-from twmd_registry.judgments.corpora import SUMMARY_RATINGS, read_data_to_text, read_summaries, read_summeval, read_tac
+from twmd_registry.errors import FileError, TwmdWarning
+from twmd_registry.judgments.corpora import (
+    SUMMARY_RATINGS,
+    read_data_to_text,
+    read_summaries,
+    read_summeval,
+    read_tac,
+    read_wmt,
+)
 
 
 def lines(folder: Path, *rows: dict[str, Any], name: str = "made.jsonl") -> Path:
@@ -29,6 +36,28 @@ def summary(*experts: dict[str, Any], **changed: Any) -> dict[str, Any]:
 
 def expert(value: float | None) -> dict[str, Any]:
     return {**dict.fromkeys(SUMMARY_RATINGS, 1), "relevance": value}
+
+
+def test_labels_of_translations_are_read_and_raters_of_the_same_texts_averaged(tmp_path: Path) -> None:
+    fixed = {"lang": "de-en", "document": "d", "source": "Regen", "candidate": "Rain", "reference": "It rains"}
+    rows = [
+        {**fixed, "system": system, "segment": segment, "domain": "news", "score": score, **changed}
+        for system, segment, score, changed in [
+            ("A", 1, -5.0, {}),
+            ("B", 1, -1.0, {}),
+            ("A", 1, 0.0, {}),
+            ("A", 2, -2.0, {"lang": "en-de"}),
+            ("A", 1, -9.0, {"candidate": "Another text"}),
+            ("A", 3, -1.0, {"candidate": ""}),
+        ]
+    ]
+    with pytest.warns(TwmdWarning, match="left out: 2"):
+        rated = read_wmt(lines(tmp_path, *rows))
+    assert rated.ratings.tolist() == [-2.5, -1.0, -2.0]
+    assert (rated.group, rated.system) == (["de-en", "de-en", "en-de"], ["A", "B", "A"])
+    assert (rated.item, rated.source, rated.domain) == (["d 1", "d 1", "d 2"], ["Regen"] * 3, ["news"] * 3)
+    plain = [{name: row[name] for name in ("lang", "candidate", "reference", "score")} for row in rows[:3]]
+    assert read_wmt(lines(tmp_path, *plain)).ratings.tolist() == [-5.0, -1.0, 0.0]
 
 
 def test_ratings_of_data_to_text_and_of_summaries_are_read(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def _average_raters(rows: Iterable[TableRow]) -> Iterator[RatedRow]:
             yield row
         else:
             several.setdefault((row.group, row.item, row.system), []).append(row)
-    for (first, *others) in several.values():
+    for first, *others in several.values():
         same = [row for row in others if row[1:3] == first[1:3]]
         ratings = [row.rating for row in (first, *same) if row.rating is not None]
         yield first._replace(rating=sum(ratings) / len(ratings))

@@ -91,8 +91,7 @@ def gather(read: Iterable[RatedRow], where: Path | str, unread: str = _UNRATED) 
         references = [texts[0] for texts in references]
     scores = np.array(ratings, dtype=np.float64)
     items, systems, sources, domains = (None if None in names else names for names in (item, system, source, domain))
-    labels = {"item": items, "system": systems, "source": sources, "domain": domains}
-    return RatedSegments(group, predictions, references, scores, len(left), **labels)
+    return RatedSegments(group, predictions, references, scores, len(left), items, systems, sources, domain=domains)
 
 
 def require_labels(rated: RatedSegments, role: str, what: str) -> list[str]:
