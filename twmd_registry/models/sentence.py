@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from threading import RLock
 from typing import Any
 
@@ -150,6 +151,14 @@ class SentenceEncoder(LoadedModel):
             return torch.Tensor(hidden.mean(1))
         weights = mask[..., None].float()  # (B, N, 1)
         return torch.Tensor((hidden * weights).sum(1) / weights.sum(1))
+
+
+def moved_module(name: str) -> Any:
+    """Import a module that sentence-transformers 5.4 moved into its `sentence_transformer`."""
+    try:
+        return import_module(f"sentence_transformers.sentence_transformer.{name}")
+    except ModuleNotFoundError:
+        return import_module(f"sentence_transformers.{name}")
 
 
 def replace_network(holder: Any, network: Any) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from scipy import stats
-from sentence_transformers.evaluation import SentenceEvaluator
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss, normalize
 
@@ -20,6 +19,7 @@ from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.scorer import load
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.messages import collect_warnings, warn
+from twmd_registry.models.sentence import moved_module
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import MetricKeys
 from twmd_registry.registry.spec import make_spec
@@ -32,7 +32,7 @@ STATISTICS: dict[str, Callable[..., Any]] = {
 }
 
 
-class MetricEvaluator(SentenceEvaluator):  # type: ignore[misc]
+class MetricEvaluator(moved_module("evaluation").SentenceEvaluator):  # type: ignore[misc]
     """Correlates a metric's scores, by the model in training, with human ratings.
 
     The model is saved to a temporary folder and scored from there: its scores are those of `load(metric, model=FOLDER)`

@@ -21,7 +21,7 @@ from twmd_registry.metaeval.overlap import TRAINING_DATA, write_hashes
 from twmd_registry.models.files import ModelFiles, find_sentence_model
 from twmd_registry.models.load import load_network
 from twmd_registry.models.regressor import Line, load_cross_encoder, save_line
-from twmd_registry.models.sentence import load_bare, load_pipeline
+from twmd_registry.models.sentence import load_bare, load_pipeline, moved_module
 from twmd_registry.registry.names import EMBEDDED_MODEL, Dtype, MetricName
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.train.data import TrainingData, check_readable, hashes_of, rating_scale
@@ -127,12 +127,10 @@ def _train(model: Any, arguments: Any, data: Mapping[str, RatedSegments], loss: 
         for name, rated in data.items()
     }
     if siamese:
-        from sentence_transformers.evaluation import EmbeddingSimilarityEvaluator
-        from sentence_transformers.losses import CoSENTLoss, CosineSimilarityLoss
-
+        losses, evaluation = moved_module("losses"), moved_module("evaluation")
         kind = SentenceTransformerTrainer
-        criterion = {"cosine": CosineSimilarityLoss, "cosent": CoSENTLoss}[loss](model)
-        evaluator = EmbeddingSimilarityEvaluator(*columns["dev"], name="dev", main_similarity="cosine")
+        criterion = {"cosine": losses.CosineSimilarityLoss, "cosent": losses.CoSENTLoss}[loss](model)
+        evaluator = evaluation.EmbeddingSimilarityEvaluator(*columns["dev"], name="dev", main_similarity="cosine")
         best = KeepBest(model, "eval_dev_pearson_cosine")
     else:
         from sentence_transformers.cross_encoder.evaluation import CrossEncoderCorrelationEvaluator
@@ -150,6 +148,7 @@ def _train(model: Any, arguments: Any, data: Mapping[str, RatedSegments], loss: 
         evaluator=evaluator,
         callbacks=[best],
     )
+    model.model_card_data.generate_widget_examples = False  # with a progress bar of their own
     trainer.remove_callback(PrinterCallback)  # it prints dictionaries beside the results
     trainer.train()
     best.restore()
