@@ -20,14 +20,17 @@ from email.message import Message
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias
 
 import anyio
 import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, create_model
+from pydantic_core import from_json
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -200,7 +203,6 @@ class Service:
         return outcomes
 
 
-Asked = TypeVar("Asked", bound=BaseModel)
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"description": f"{HTTPStatus(status).phrase}: a JSON object whose `error` is one line."}
     for status in (400, 401, 408, 413, 415, 422, 429, 500, 504)
@@ -208,6 +210,11 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 _TEXTS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
 _REFERENCES = {"anyOf": [_TEXTS, {"type": "array", "items": _TEXTS, "minItems": 1}]}
 MetricField = Annotated[str | None, Field(description="One of the listed metrics; the first, if it is left out.")]
+
+
+def _texts(description: str, schema: dict[str, Any] = _TEXTS) -> Any:
+    """Describe a field whose rows `check_segments` checks later; its messages name them."""
+    return WithJsonSchema(schema | {"description": description})
 
 
 class ScoreRequest(BaseModel):
@@ -219,10 +226,9 @@ class ScoreRequest(BaseModel):
             "example": {"predictions": ["It rains."], "references": [["It is raining.", "Rain falls."]]}
         },
     )
-    # `check_segments` checks the rows later; its messages name them.
-    predictions: Annotated[list[Any], WithJsonSchema(_TEXTS)]
-    references: Annotated[list[Any] | None, WithJsonSchema(_REFERENCES)] = None
-    sources: Annotated[list[Any] | None, WithJsonSchema(_TEXTS)] = None
+    predictions: Annotated[list[Any], _texts("A list of texts.")]
+    references: Annotated[list[Any] | None, _texts("A text, or a list of texts, per prediction.", _REFERENCES)] = None
+    sources: Annotated[list[Any] | None, _texts("The text that was translated, per prediction.")] = None
     metric: MetricField = None
 
 
@@ -232,9 +238,14 @@ class AlignRequest(BaseModel):
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"example": {"prediction": "It rains.", "reference": "It is raining."}}
     )
-    prediction: str
-    reference: str
+    prediction: Annotated[str, Field(description="A text.")]
+    reference: Annotated[str, Field(description="A text.")]
     metric: MetricField = None
+
+
+EXAMPLES = {
+    path: kind.model_json_schema()["example"] for path, kind in (("/score", ScoreRequest), ("/align", AlignRequest))
+}
 
 
 def _service(request: Request) -> Service:
@@ -245,46 +256,108 @@ def _service(request: Request) -> Service:
 _bearer = HTTPBearer(auto_error=False, description="The API key, where the service has one.")
 
 
-async def _check_key(
-    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)] = None
-) -> None:
-    key: str | None = request.app.state.key
-    if key is not None and not (given and hmac.compare_digest(given.credentials.encode(), key.encode())):
-        raise ServiceError(401, "the API key is missing or wrong: send the header 'Authorization: Bearer KEY'.")
+class JsonRequest(Request):
+    """A request whose body is read within the service's limits, and may not repeat a key."""
+
+    async def body(self) -> bytes:
+        """Return the body; raises ServiceError if it is not plain JSON in UTF-8 by its headers, too large, or too
+        slow.
+        """
+        if hasattr(self, "_body"):
+            return self._body
+        service, headers = _service(self), self.headers
+        kind = Message()
+        kind["Content-Type"] = ", ".join(headers.getlist("content-type"))
+        if "content-type" not in headers or kind.get_content_type() != "application/json":
+            raise ServiceError(415, "send JSON, with the header 'Content-Type: application/json'.")
+        charset = str(kind.get_param("charset", "utf-8"))
+        if charset.lower() not in {"utf-8", "utf8", "us-ascii"}:
+            raise ServiceError(415, f"charset {charset[:40]!r} is not read: send JSON in UTF-8.")
+        coding = ", ".join(headers.getlist("content-encoding"))
+        if coding.lower() not in {"", "identity"}:
+            raise ServiceError(415, f"Content-Encoding {coding[:40]!r} is not read: send the body as it is.")
+        body, length = bytearray(), 0
+        try:
+            async with asyncio.timeout(service.transfer):
+                async for part in self.stream():
+                    length += len(part)
+                    # What is too much is read and dropped: many clients read no answer before all is sent.
+                    body += part if length <= service.max_bytes else b""
+        except TimeoutError as error:
+            raise ServiceError(408, f"the body did not arrive within {service.transfer} seconds.") from error
+        if length > service.max_bytes:
+            raise ServiceError(413, f"the body is too large: send at most {service.max_bytes:,} bytes at once.")
+        self._body = bytes(body)
+        return self._body
+
+    async def json(self) -> Any:
+        """Return the body's value; raises ServiceError if it is not JSON, and InputError for a repeated key."""
+        if not hasattr(self, "_json"):
+            body = await self.body()
+            try:
+                self._json = from_json(body)
+            except ValueError as error:
+                raise ServiceError(400, f"the body is not JSON in UTF-8: {error}.") from None
+            try:
+                json.loads(body, object_pairs_hook=refuse_repeated_keys, parse_int=str)  # Python's int has a limit
+            except ValueError as error:
+                raise InputError(f"{error}: send every field once.") from None
+        return self._json
 
 
-async def _check_query(request: Request) -> None:
-    known = [parameter.name for parameter in request.scope["route"].dependant.query_params]
-    for name in request.query_params:
-        if len(request.query_params.getlist(name)) > 1:
-            raise InputError(f"the query has {name[:80]!r} twice: give it once.")
-        if name not in known:
-            where = f"the parameters are {', '.join(known)}" if known else "send it in the body, or leave it out"
-            raise InputError(f"{name[:80]!r} is no query parameter of {request.url.path}: {where}.")
+class CheckedRoute(APIRoute):
+    """A route that checks the key and the query before the body is read."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return FastAPI's handler after these checks."""
+        handle = super().get_route_handler()
+
+        async def check_and_handle(request: Request) -> Response:
+            key, given = request.app.state.key, await _bearer(request)
+            if key is not None and not (given and hmac.compare_digest(given.credentials.encode(), key.encode())):
+                raise ServiceError(401, "the API key is missing or wrong: send the header 'Authorization: Bearer KEY'.")
+            known = [parameter.name for parameter in self.dependant.query_params]
+            for name in request.query_params:
+                if len(request.query_params.getlist(name)) > 1:
+                    raise InputError(f"the query has {name[:80]!r} twice: give it once.")
+                if name not in known:
+                    where = (
+                        f"the parameters are {', '.join(known)}" if known else "send it in the body, or leave it out"
+                    )
+                    raise InputError(f"{name[:80]!r} is no query parameter of {request.url.path}: {where}.")
+            request = JsonRequest(request.scope, request.receive)
+            if self.body_field:
+                await request.json()  # here, since FastAPI hides the reason why a body cannot be read
+            return await handle(request)
+
+        return check_and_handle
 
 
-with_key = APIRouter(dependencies=[Depends(_check_key), Depends(_check_query)], responses={401: REFUSALS[401]})
+def _explain(error: ValidationError | RequestValidationError, kind: type[BaseModel]) -> str:
+    """Say in a line which field of a request is wrong, and what the fields are."""
+    first = error.errors()[0]
+    where, why = ".".join(str(part) for part in first["loc"] if part != "body")[:80] or "the body", first["msg"]
+    what = {"missing": " is missing", "extra_forbidden": " is unknown"}.get(first["type"], f": {why}")
+    return f"{where}{what}; the fields are {', '.join(kind.model_fields) or 'none'}."
+
+
+with_key = APIRouter(route_class=CheckedRoute, dependencies=[Depends(_bearer)], responses={401: REFUSALS[401]})
 without_key = APIRouter()
 
 
-def _body_of(kind: type[BaseModel]) -> dict[str, Any]:
-    """Return the part of the OpenAPI document about a body, which `_read` reads in place of FastAPI."""
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": kind.model_json_schema()}}}}
-
-
-@with_key.post("/score", responses=REFUSALS, openapi_extra=_body_of(ScoreRequest))
-async def score(request: Request) -> JSONResponse:
+@with_key.post("/score", responses=REFUSALS)
+async def score(body: ScoreRequest, request: Request) -> JSONResponse:
     """Score predictions against references: one or several per prediction."""
-    return await _answer(request, ScoreRequest, _service(request).score)
+    return await _answer(request, _service(request).score(**vars(body)))
 
 
-@with_key.post("/align", responses=REFUSALS, openapi_extra=_body_of(AlignRequest))
-async def align(request: Request) -> JSONResponse:
+@with_key.post("/align", responses=REFUSALS)
+async def align(body: AlignRequest, request: Request) -> JSONResponse:
     """Show how the score of two texts comes about: which token carries how much to which.
 
     The similarity of two tokens is their cosine; where the signature has vectors:raw, as sbert's, their inner product.
     """
-    return await _answer(request, AlignRequest, _service(request).align)
+    return await _answer(request, _service(request).align(**vars(body)))
 
 
 @with_key.get("/metrics")
@@ -294,7 +367,7 @@ async def metrics(request: Request) -> JSONResponse:
 
 
 @with_key.get("/signature", responses={422: REFUSALS[422]})
-async def signature(request: Request, metric: str | None = None) -> JSONResponse:
+async def signature(request: Request, metric: MetricField = None) -> JSONResponse:
     """Return the signature of a metric; of the first, if none is named."""
     return JSONResponse(_service(request).signature(metric))
 
@@ -317,28 +390,15 @@ ABOUT = (
     "Scores generated texts against references by embedding metrics; higher is closer. Publish the signature with a "
     "score: it names exactly what was computed. Tools use the first metric of list_metrics if none is named."
 )
-KINDS = {
-    "predictions": "a list of texts",
-    "references": "a text, or a list of texts, per prediction",
-    "sources": "the text that was translated, per prediction",
-    "metric": "one of the listed metrics; the first, if it is left out",
-    "prediction": "a text",
-    "reference": "a text",
-}
-"""What the fields of requests are, in words."""
-BODIES = {
-    "/score": {"predictions": ["the cat sat on the mat"], "references": ["a cat was sitting on the mat"]},
-    "/align": {"prediction": "the cat sat", "reference": "a cat was sitting"},
-}
 
 
 def _example(request: Request, path: str) -> str:
     """Write a call of this service by curl."""
     key = " -H 'Authorization: Bearer KEY'" if request.app.state.key else ""
     url = f"{request.base_url}{path.removeprefix('/')}"
-    if path not in BODIES:
+    if path not in EXAMPLES:
         return f"curl{key} {url}"
-    return f"curl{key} -H 'Content-Type: application/json' \\\n  -d '{json.dumps(BODIES[path])}' \\\n  {url}"
+    return f"curl{key} -H 'Content-Type: application/json' \\\n  -d '{json.dumps(EXAMPLES[path])}' \\\n  {url}"
 
 
 @without_key.get("/", include_in_schema=False)
@@ -358,15 +418,12 @@ async def docs(request: Request) -> HTMLResponse:
     """Show every call, from the OpenAPI document; the page loads nothing from elsewhere."""
     api = request.app.openapi()
     examples = {path: _example(request, path) for path in api["paths"]}
-    return HTMLResponse(render("docs.html", "serve", api=api, kinds=KINDS, examples=examples))
+    return HTMLResponse(render("docs.html", "serve", api=api, examples=examples))
 
 
-async def _answer(
-    request: Request, kind: type[BaseModel], call: Callable[..., Coroutine[Any, Any, Answer]]
-) -> JSONResponse:
-    """Read and answer a request, as long as its client is there."""
-    fields = vars(parse(kind, await _read(request)))
-    answering, leaving = asyncio.create_task(call(**fields)), asyncio.create_task(_wait_until_gone(request))
+async def _answer(request: Request, call: Coroutine[Any, Any, Answer]) -> JSONResponse:
+    """Answer a request, as long as its client is there."""
+    answering, leaving = asyncio.create_task(call), asyncio.create_task(_wait_until_gone(request))
     try:
         await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not answering.done():
@@ -384,59 +441,13 @@ async def _wait_until_gone(request: Request) -> None:
         pass
 
 
-async def _read(request: Request) -> bytes:
-    """Return the body of a request; raises ServiceError if it is not plain JSON in UTF-8 by its headers, too large, or
-    too slow.
-    """
-    service, headers = _service(request), request.headers
-    kind = Message()
-    kind["Content-Type"] = ", ".join(headers.getlist("content-type"))
-    if "content-type" not in headers or kind.get_content_type() != "application/json":
-        raise ServiceError(415, "send JSON, with the header 'Content-Type: application/json'.")
-    charset = str(kind.get_param("charset", "utf-8"))
-    if charset.lower() not in {"utf-8", "utf8", "us-ascii"}:
-        raise ServiceError(415, f"charset {charset[:40]!r} is not read: send JSON in UTF-8.")
-    coding = ", ".join(headers.getlist("content-encoding"))
-    if coding.lower() not in {"", "identity"}:
-        raise ServiceError(415, f"Content-Encoding {coding[:40]!r} is not read: send the body as it is.")
-    body, length = bytearray(), 0
-    try:
-        async with asyncio.timeout(service.transfer):
-            async for part in request.stream():
-                length += len(part)
-                # What is too much is read and dropped: many clients read no answer before they have sent everything.
-                body += part if length <= service.max_bytes else b""
-    except TimeoutError as error:
-        raise ServiceError(408, f"the body did not arrive within {service.transfer} seconds.") from error
-    if length > service.max_bytes:
-        raise ServiceError(413, f"the body is too large: send at most {service.max_bytes:,} bytes at once.")
-    return bytes(body)
-
-
-def parse(kind: type[Asked], body: bytes) -> Asked:
-    """Read a body; raises ServiceError if it is not JSON, and InputError if it has other fields than the request, or
-    occur twice.
-    """
-    try:
-        fields = kind.model_validate_json(body)
-        json.loads(body, object_pairs_hook=refuse_repeated_keys, parse_int=str)  # Python reads no int of 5,000 digits
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        where, why = ".".join(map(str, first["loc"]))[:80] or "the body", first["msg"]
-        if first["type"] == "json_invalid":
-            raise ServiceError(400, f"the body is not JSON in UTF-8: {why.removeprefix('Invalid JSON: ')}.") from None
-        what = {"missing": " is missing", "extra_forbidden": " is unknown"}.get(first["type"], f": {why}")
-        raise InputError(f"{where}{what}; the fields are {', '.join(kind.model_fields) or 'none'}.") from None
-    except ValueError as error:
-        raise InputError(f"{error}: send every field once.") from None
-    return fields
-
-
 async def _refuse(request: Request, error: Exception) -> JSONResponse:
     """Answer an error in one line."""
     status, headers, message = 500, dict[str, str](), str(error)
     if isinstance(error, HTTPException):
         status, headers, message = error.status_code, dict(error.headers or {}), f"{error.detail}: see /docs."
+    elif isinstance(error, RequestValidationError):
+        status, message = 422, _explain(error, request.scope["route"].body_field.field_info.annotation)
     elif isinstance(error, ServiceError):
         status = error.status
     elif isinstance(error, ClientDisconnect):
@@ -464,7 +475,7 @@ def make_app(service: Service, key: str | None = None) -> FastAPI:
         docs_url=None,  # FastAPI's pages load their scripts from elsewhere
         redoc_url=None,
         lifespan=lambda _app: service.running(),
-        exception_handlers=dict.fromkeys((TwmdError, HTTPException, ClientDisconnect), _refuse),
+        exception_handlers=dict.fromkeys((TwmdError, HTTPException, RequestValidationError, ClientDisconnect), _refuse),
     )
     app.state.service, app.state.key = service, key
     app.state.answers = Counter("twmd_answers", "Scores, alignments, refusals", ["status"], registry=service.registry)
@@ -555,7 +566,11 @@ def make_mcp_server(service: Service) -> Any:
             if call.name not in tools:
                 raise InputError(f"there is no tool {call.name[:80]!r}; there are {', '.join(tools)}.")
             kind, compute, _route = tools[call.name]
-            answer = await compute(**vars(parse(kind, json.dumps(call.arguments or {}).encode())))
+            try:
+                fields = kind.model_validate(call.arguments or {})
+            except ValidationError as error:
+                raise InputError(_explain(error, kind)) from None
+            answer = await compute(**vars(fields))
         except TwmdError as error:  # an error of the tool, which the client shows
             return types.CallToolResult(content=[types.TextContent(type="text", text=str(error))], is_error=True)
         text = types.TextContent(type="text", text=json.dumps(answer))
