@@ -174,6 +174,8 @@ NAMES = "Ag\u00fcero, Sterling, De Bruyne, Fernandinho, Otamendi, Kompany, Sagna
         (["Der Zug nach Hamburg hat heute Versp\u00e4tung"] * 3 + ["Es regnet seit heute fr\u00fch wieder"] * 2, True),
         (["The train to Hamburg is late today", NAMES, *(f"The {i} dogs ran to the house" for i in range(98))], False),
         (["Le chat dort", "Il pleut", "Une maison", "Le train part"] * 10, False),
+        (["Lucius Cornelius L. f. L. n. Lentulus, consul in 199 BC."], False),  # names
+        (["The best is kaatumiskuvayhdistelm\u00e4 of the Munich Olympics"], False),  # one word left untranslated
         ([f"{word} {i}" for i, word in enumerate(["der Hund", "die Katze", "das Haus", "ein Garten"] * 10)], True),
     ],
 )
