@@ -126,7 +126,7 @@ def test_preset_is_written_to_no_other_folder(tmp_path: Path, name: str, monkeyp
     table = f'["{name}".shared]\nmodel = "embedded"\nlayer = 3\n["{name}".metrics.twmd]\nprovenance = "a test"\n'
     path.write_text(table, encoding="utf-8")
     for given in (None, name):
-        with pytest.raises(SpecError, match="a preset's name holds letters, digits"):
+        with pytest.raises(SpecError, match="a preset's name"):
             add_preset(path, given)
     assert [own.name for own in tmp_path.iterdir()] == ["preset.toml"]
 

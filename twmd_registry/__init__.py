@@ -1,10 +1,10 @@
-"""The SacreBLEU of embedding metrics: scores of generated text with signatures that make them reproducible.
+"""The SacreBLEU of embedding metrics: scores of generated text with reproducible signatures.
 
 >>> import twmd_registry
 >>> twmd_registry.list_metrics()[:3]
 ['twmd', 'trwmd', 'moverscore']
 
-Importing this package loads no torch and no model, touches no network, and makes ``evaluate.load("twmd")`` work.
+Importing this package loads no torch and no model, uses no network, and makes ``evaluate.load("twmd")`` work.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ _NAMES = {
     "registry.options": ("LocalFiles", "MetricKeys", "RunOptions"),
     "registry.signature": ("Signature", "parse_signature"),
 }
-"""Modules, and the public names that are loaded from them at their first use."""
+"""Public names by the module from which they are loaded at first use."""
 _WHERE = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = sorted([*_WHERE, "__version__", "list_metrics", "path"])  # noqa: PLE0605
 
 
-if not TYPE_CHECKING:  # with this function a type checker would accept every misspelt name
+if not TYPE_CHECKING:  # with this function a type checker would accept misspelt names
 
     def __getattr__(name: str) -> Any:
         if name not in _WHERE:

@@ -1,4 +1,4 @@
-"""Every error and warning of this package, under one root; each is also the built-in exception that callers expect."""
+"""Errors and warnings of this package. Each error is also the built-in exception that callers expect."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import errno
 from typing import Any
 
 LONGEST_MESSAGE = 2000
-"""Characters of an error that are shown: what was given may be a file of any length."""
+"""Longest error to show; the input may be a file of any length."""
 
 
 class TwmdError(Exception):
     """Root of every error raised by this package."""
 
     def __str__(self) -> str:
-        """Return the message; of a very long one the beginning and the end, which has the remedy."""
+        """Return the message. A very long one is cut in the middle, because its end has the remedy."""
         text = super().__str__()
         half = LONGEST_MESSAGE // 2
         return text if len(text) <= LONGEST_MESSAGE else f"{text[:half]} [...] {text[-half:]}"
@@ -32,25 +32,25 @@ class SignatureError(SpecError):
 
 
 class ModelError(TwmdError, OSError):
-    """A model, adapter or mean vector that is missing, unsafe to load or has another content than named."""
+    """A model, adapter or mean vector that is missing, unsafe to load, or not the one that was named."""
 
 
 class NotFiniteError(ModelError):
-    """A model that gives numbers that are not finite."""
+    """A model that produces numbers that are not finite."""
 
 
 class MissingExtraError(TwmdError, ImportError):
-    """An optional dependency that is not installed; the message holds the install line."""
+    """An optional dependency that is not installed; the message has the install command."""
 
 
 def missing_extra(what: str, extra: str) -> MissingExtraError:
-    """Make the error of an optional dependency that is not installed."""
+    """Make the error for an optional dependency that is not installed."""
     return MissingExtraError(f"{what}: {install_command(extra)}")
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs this package with an extra from where this installation came: a checkout, a
-    wheel, a version control system or an index. Where that is gone, it installs what the extra needs.
+    """Return the command that installs this package with an extra from its origin: a checkout, wheel, repository or
+    index. If the origin is gone, the command installs the extra's requirements.
 
     >>> install_command("plots").startswith("pip install ")
     True
@@ -86,22 +86,22 @@ class FileError(TwmdError, OSError):
 
 
 def not_utf8(name: object, error: UnicodeDecodeError) -> FileError:
-    """Make the error of a file that is not UTF-8, from the error of decoding its whole content."""
-    kinds = {
+    """Make the error for a file that is not UTF-8, from the error of decoding its whole content."""
+    formats = {
         b"PAR1": "a Parquet file",
         b"\x1f\x8b": "compressed",
         b"BZh": "compressed",
         b"\x28\xb5\x2f\xfd": "compressed",
     }
-    for start, kind in kinds.items():
+    for start, form in formats.items():
         if error.object.startswith(start):
-            return FileError(f"{name} is {kind}: give it a name that says so (.parquet, .gz, .xz), or unpack it first.")
+            return FileError(f"{name} is {form}: give it a matching suffix (.parquet, .gz, .xz), or unpack it first.")
     line = error.object.count(b"\n", 0, error.start) + 1
     return FileError(f"{name} is not UTF-8: byte 0x{error.object[error.start]:02x} in line {line}. Convert it first.")
 
 
 def refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON; raises ValueError for a repeated key; Python's reader would keep the last."""
+    """Return a JSON object; raise ValueError for a repeated key, of which Python's reader would keep the last."""
     table: dict[str, Any] = {}
     for key, value in pairs:
         if key in table:
@@ -114,13 +114,13 @@ _NO_MEMORY = (
     *("DefaultCPUAllocator", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED"),
     *("annot allocate memory", "failed to map segment", "bad_alloc", "can't start new thread"),
 )
-"""Words of plain errors for a lack of memory: torch's on CPUs, on Apple's GPUs and in driver calls, in CUDA; of files
-that are mapped into memory, of libraries that are loaded, of C++, of threads that need a stack.
+"""Phrases of errors for a lack of memory that have no type of their own: torch on CPUs, on Apple's GPUs and in driver
+calls; CUDA; memory-mapped files; loading libraries; C++; stacks of threads.
 """
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error of Python, numpy or torch, or its cause, is a lack of memory, without importing torch."""
+    """Return whether an error of Python, numpy or torch, or its cause, is a lack of memory; does not import torch."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
     is_plain = isinstance(error, RuntimeError | ImportError | OSError | SystemError)
@@ -130,4 +130,4 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 class TwmdWarning(UserWarning):
-    """Root of every warning: texts that were empty or cut, untuned settings, solvers that stopped early."""
+    """Root of every warning, about empty or cut texts, untuned settings or solvers that stopped early."""

@@ -1,4 +1,4 @@
-"""Words for people: warnings at the line of the caller, menus of choices, texts that cannot harm a terminal."""
+"""Text for users: warnings at the caller's line, menus of choices, and escaping of control characters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from types import FrameType
 from twmd_registry.errors import TwmdWarning
 
 _SHOWN_ROWS = 20
-"""Numbers of rows that a message names."""
+"""Rows that a message lists."""
 _COLLECTED: ContextVar[list[str] | None] = ContextVar("_COLLECTED", default=None)
 
 
@@ -29,8 +29,10 @@ def collect_warnings() -> Iterator[list[str]]:
 
 
 def warn(message: str) -> None:
-    """Warn the user at the line of user code that made the call, in every call: Python's default filter remembers the
-    text in that line's module, where it is removed first. Every filter that the user sets keeps its meaning.
+    """Warn at the line of user code that made the call, on every call.
+
+    Python's default filter would show a text once per line, and remembers it in the caller's module. It is removed from
+    there first. Filters that the user sets keep their meaning.
     """
     messages = _COLLECTED.get()
     if messages is not None:
@@ -46,14 +48,14 @@ def warn(message: str) -> None:
 
 
 def name_rows(rows: Iterable[int]) -> str:
-    """Write the numbers of rows, the first 20 of them."""
+    """Write row numbers, at most the first 20."""
     numbers = [*map(str, rows)]
     more = len(numbers) - _SHOWN_ROWS
     return ", ".join(numbers[:_SHOWN_ROWS]) + (f" and {more} more" if more > 0 else "")
 
 
 def menu(word: str, choices: Iterable[object]) -> str:
-    """Write the choices after a wrong word, and the closest of them, for the end of an error message.
+    """List the choices for a wrong word, after the closest one, for the end of an error message.
 
     >>> menu("twdm", ["twmd", "sbert"])
     "did you mean 'twmd'? Choices: twmd, sbert"
@@ -66,12 +68,12 @@ def menu(word: str, choices: Iterable[object]) -> str:
 
 
 def visible(text: str) -> str:
-    """Escape the control characters of a text, so that it cannot break a line or control a terminal."""
+    """Escape control characters, so that a text cannot break a line or control a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def no_column(names: Sequence[str], there: Iterable[str]) -> str:
-    """Write that a row, or a table with some columns, lacks a column of these names; all readers use these words.
+    """Describe a missing column of a row or table; used by all readers.
 
     >>> no_column(["references", "reference"], ["prediction", "refrence"])
     "no column 'references' or 'reference'; did you mean 'refrence'? Choices: prediction, refrence"

@@ -1,4 +1,4 @@
-"""Progress reports: units done, and the total."""
+"""Progress reports."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from contextlib import AbstractContextManager, contextmanager
 from threading import Lock
 
 Progress = Callable[[int], None]
-"""Called with the number of units (segments, rows) that were finished since the last call; maybe from another thread.
-"""
+"""Called with the number of units (segments, rows) finished since the last call, maybe from another thread."""
 
 
 def expect(progress: Progress | None, total: int) -> None:
-    """Announce more units, by the method `expect` of a progress bar; a plain function, or None, ignores it."""
+    """Announce more units through a progress bar's method `expect`; ignored by plain functions and None."""
     if add := getattr(progress, "expect", None):
         add(total)
 
 
 Stage = Callable[[int], AbstractContextManager[Progress | None]]
-"""Makes a context manager of the next stage, from the units of work in it (at least 1; more than those are not
-counted). It gives what the stage reports its units to.
+"""Returns a context manager for the next stage, given its units of work (at least 1; excess units are not counted). It
+yields the function to which the stage reports its units.
 """
 
 
 def split_progress(progress: Progress | None, segments: int, stages: int) -> Stage:
-    """Return what reports the work of several stages in segments; each stage has an equal share. Threads may share it.
+    """Return a `Stage` that reports several stages' work in segments. Each stage has an equal share.
 
-    The reports add up to the number of segments, also when a stage skips work (cached texts) or repeats it.
+    Reports add up to the number of segments, even if a stage skips work (cached texts) or repeats it. Threads may share
+    it.
     """
     finished, reported, lock = 0, 0, Lock()
 

@@ -1,4 +1,4 @@
-"""Renders the templates of results, reports, alignment pictures, the demo and the metrics' cards."""
+"""Render the templates of results, reports, alignment pictures, the demo and the metrics' cards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _environment(package: str) -> Environment:
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 
     environment = Environment(
-        # Any page may show a result as a notebook does.
+        # Any page may embed a result's notebook view.
         loader=ChoiceLoader([PackageLoader(f"twmd_registry.{name}") for name in dict.fromkeys((package, "engine"))]),
         autoescape=select_autoescape(("html", "svg")),
         undefined=StrictUndefined,

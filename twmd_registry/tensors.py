@@ -1,4 +1,4 @@
-"""Data structures that the stages exchange: named tuples of arrays.
+"""Data structures that the stages exchange.
 
 Letters of shapes, the same in every file: B pairs of a block, I items (texts, each once per centering group), T tokens
 of all items, concatenated, W n-grams, N hypothesis tokens, M reference tokens, D dimensions, L layers, V entries of a
@@ -18,7 +18,7 @@ EPSILON = torch.finfo(torch.float32).eps
 ZERO_TOLERANCE = 8
 """A vector whose norm is at most this many times its rounding error is treated as zero."""
 MASKED = float("-inf")
-"""The value of padded positions before a maximum or a softmax."""
+"""Value of padded positions before a maximum or softmax."""
 
 
 class TokenVectors(NamedTuple):
@@ -26,18 +26,17 @@ class TokenVectors(NamedTuple):
 
     vectors: Tensor  # Shape (T, D)
     lengths: Tensor  # Tokens of each item; shape (I,), int64, on the vectors' device
-    # Tokens that count in averages; shape (T,), bool; None for all. The others can only be matched
+    # Tokens that count in averages; shape (T,), bool; None for all. Others can only be matched
     counted: Tensor | None = None
     weights: Tensor | None = None  # Weight of each token; shape (T,), at least 0; None for equal weights
-    # Shape (T,): the place of each token among all encoded tokens; of an n-gram, of its first token among the tokens of
-    # `make_units`
+    # Place of each token among all encoded tokens; for an n-gram, of its first token among those of `make_units`; (T,)
     positions: Tensor | None = None
-    copied: Tensor | None = None  # Tokens that a prediction has copied from its source; shape (T,), bool; None for none
+    copied: Tensor | None = None  # Tokens that a prediction copies from its source; shape (T,), bool; None for none
     # Bound on the norm of each vector's rounding error; shape (T,); empty before `center`
     rounding: Tensor = torch.empty(0)
 
     def select(self, keep: Tensor) -> TokenVectors:
-        """Return the tokens that are true in `keep` (T,); an item may be left without any."""
+        """Return the tokens for which `keep` (T,) is true; an item may be left without any."""
         rounding = self.rounding[keep] if len(self.rounding) else self.rounding
         lengths = torch.bincount(torch.repeat_interleave(self.lengths)[keep], minlength=len(self.lengths))
         counted, weights, positions, copied = (
@@ -50,22 +49,22 @@ class TokenVectors(NamedTuple):
 class PaddedTokens(NamedTuple):
     """The tokens of one side of B pairs, padded to N positions.
 
-    A weight is a multiplicity: a token of weight 2 counts as two tokens of weight 1 do. A token of weight 0 has no
-    share of the plan, but greedy matching may select it (as in bert_score, a special token). Every text has a token of
+    A weight is a multiplicity: a token of weight 2 counts as two tokens of weight 1. A token of weight 0 has no share
+    of the plan, but greedy matching may select it, like a special token in bert_score. Every text has a token of
     positive weight.
     """
 
     mask: Tensor  # Positions that hold tokens; shape (B, N), bool
     weights: Tensor  # Weight of each token, at least 0, and 0 in padded positions; shape (B, N)
-    # Shape (B, N, D); padded positions hold arbitrary numbers. Aligners read similarities and need none
+    # Shape (B, N, D); padded positions hold arbitrary numbers. Aligners read similarities and need no vectors
     vectors: Tensor = torch.empty(0)
-    # Whether a longer text is in the batch of a pair (key ``padding``): a partner of similarity 0 for greedy matching;
-    # shape (B,), bool; None for no batches
+    # Whether a pair's batch has a longer text (key ``padding``), which gives greedy matching a partner of similarity 0;
+    # shape (B,), bool; None without batches
     padded: Tensor | None = None
 
     @property
     def log_weights(self) -> Tensor:
-        """Logarithms of the weights, 0 where the weight is 0; shape (B, N)."""
+        """Logarithms of the weights, 0 for weight 0; shape (B, N)."""
         return torch.where(self.weights > 0, self.weights, 1.0).log()
 
     @property
@@ -79,21 +78,21 @@ class PaddedTokens(NamedTuple):
 
 
 LEFT_OUT = 3
-"""The mark of a word that has no vector."""
+"""Marks a word without a vector."""
 
 
 class TextTokens(NamedTuple):
     """The tokens of a text."""
 
-    # 0 for a token of the text, 1 for the special token that opens it, 2 for any other special token, `LEFT_OUT` for a
-    # word that is left out because the vocabulary does not hold it; shape (t,), uint8
+    # 0 for a token of the text, 1 for the special token that opens it, 2 for any other special token, `LEFT_OUT` for an
+    # out-of-vocabulary word that is left out; shape (t,), uint8
     special: np.ndarray
     ids: np.ndarray  # Token ids, special tokens included; shape (t,), int64
     codes: np.ndarray  # As in `EncodedTexts`; shape (t,), int64
-    empty: bool  # Whether the text is blank, or has no token of its own, left out or not
+    empty: bool  # Whether the text is blank or has no token of its own, left out or not
     truncated: bool  # Whether it was cut
-    unknown: bool  # Whether more than `UNKNOWN_SHARE` of its own tokens are unknown, where such are kept
-    missing: tuple[str, ...] = ()  # Surface strings of its out-of-vocabulary tokens, or of the words that are dropped
+    unknown: bool  # Whether more than `UNKNOWN_SHARE` of its own tokens are unknown but kept
+    missing: tuple[str, ...] = ()  # Surface strings of out-of-vocabulary tokens, or of dropped words
 
     @property
     def flags(self) -> tuple[bool, bool, bool, tuple[str, ...]]:
@@ -106,23 +105,22 @@ class TextTokens(NamedTuple):
         return np.flatnonzero(np.isin(self.special, (0, LEFT_OUT)))
 
     def cut(self, limit: int) -> TextTokens:
-        """Return fewer tokens: the last ones of the text go, the special tokens that close it stay."""
+        """Drop the text's last tokens; keep the special tokens that close it."""
         closing = len(self.ids) - 1 - int(self.own[-1]) if len(self.own) else 0
         kept = np.r_[0 : limit - closing, len(self.ids) - closing : len(self.ids)]
         return self._replace(special=self.special[kept], ids=self.ids[kept], codes=self.codes[kept], truncated=True)
 
 
 FLAGS = ("empty", "truncated", "unknown", "vanished", "wordless", "weightless")
-"""Facts about a text: that it has no token of its own, was cut, has more than `UNKNOWN_SHARE` of unknown tokens that
-the encoder keeps, has no token left to compare, is compared by special tokens only, and that each of its tokens has the
-idf 0.
+"""Facts about a text: it has no token of its own; it was cut; more than `UNKNOWN_SHARE` of its tokens are unknown but
+kept; no token is left to compare; only special tokens are compared; all tokens have idf 0.
 """
 TEXT_FLAGS = np.dtype([*((name, bool) for name in FLAGS), ("missing", object)])
-"""Of arrays of facts about distinct texts: `FLAGS`, and the text's out-of-vocabulary strings: unknown tokens, or words
-without a vector, which are dropped; 0 for none.
+"""Facts about distinct texts: `FLAGS`, and out-of-vocabulary strings (unknown tokens, or words without a vector), 0 for
+none.
 """
 TOKEN_FLAGS = ["empty", "truncated", "unknown", "missing"]
-"""The flags that the tokens of a text decide."""
+"""Flags that a text's tokens determine."""
 
 
 class EncodedTexts(NamedTuple):
@@ -132,11 +130,11 @@ class EncodedTexts(NamedTuple):
     lengths: Tensor  # Tokens of each text, special tokens included, 0 for an empty text; shape (I,), int64
     special: Tensor  # As in `TextTokens`; shape (T,), uint8
     ids: Tensor  # Token ids; shape (T,), int64
-    codes: Tensor  # For an unknown token a code of its surface string, 0 for any other token; shape (T,), int64
+    codes: Tensor  # Code of an unknown token's surface string, 0 for other tokens; shape (T,), int64
 
 
 def span_indices(starts: Tensor, lengths: Tensor) -> Tensor:
-    """Return the positions of I spans, one after the other; shape (sum of lengths,).
+    """Return the concatenated positions of I spans; shape (sum of lengths,).
 
     >>> span_indices(torch.tensor([5, 0]), torch.tensor([2, 3])).tolist()
     [5, 6, 0, 1, 2]
@@ -147,9 +145,7 @@ def span_indices(starts: Tensor, lengths: Tensor) -> Tensor:
 
 
 def pad(tokens: TokenVectors, items: Tensor) -> PaddedTokens:
-    """Return the tokens of some items (B,), each with its weight, padded to the largest length; an item's tokens come
-    before its padding.
-    """
+    """Return the tokens of some items (B,) with their weights, padded at the end to the largest length."""
     lengths, starts = tokens.lengths[items], (torch.cumsum(tokens.lengths, 0) - tokens.lengths)[items]
     columns = torch.arange(int(lengths.max()), device=lengths.device)
     mask = columns < lengths[:, None]  # (B, N)
@@ -157,14 +153,15 @@ def pad(tokens: TokenVectors, items: Tensor) -> PaddedTokens:
     weights = mask.to(tokens.vectors.dtype)
     if tokens.weights is not None:
         weights = torch.where(mask, tokens.weights[positions], 0.0)
-    # index_select is several times as fast as indexing.
+    # index_select is several times faster than indexing.
     vectors = tokens.vectors.index_select(0, positions.flatten()).view(*positions.shape, tokens.vectors.shape[1])
     return PaddedTokens(mask, weights, vectors)
 
 
 def masked_logsumexp(x: Tensor, present: Tensor, dim: int) -> Tensor:
-    """Return ``log sum exp`` of x (B, N, M) along one axis, kept with length 1, over the cells that are present; 0,
-    with gradient 0, for a row that is all padding.
+    """Return ``log sum exp`` of x (B, N, M) along one axis, kept with length 1, over the cells that are present.
+
+    A row of padding only gives 0 with gradient 0.
     """
     some = present.any(dim=dim, keepdim=True)
     inside = torch.where(present, x, torch.where(some, x.new_tensor(MASKED), 0.0))
@@ -172,8 +169,9 @@ def masked_logsumexp(x: Tensor, present: Tensor, dim: int) -> Tensor:
 
 
 def masked_log_softmax(x: Tensor, present: Tensor) -> Tensor:
-    """Return ``x - log sum exp x`` of x (B, N, M) along the last axis over the cells that are present, -inf in others.
-    Its exponentials sum to one however large x is; ``x - masked_logsumexp(x)`` would inherit the rounding error of S/T.
+    """Return ``x - log sum exp x`` of x (B, N, M) along the last axis over the cells that are present, -inf elsewhere.
+
+    Its exponentials sum to one however large x is. ``x - masked_logsumexp(x)`` would inherit the rounding error of S/T.
     """
     some = present.any(dim=2, keepdim=True)
     inside = torch.where(some, torch.where(present, x, MASKED), 0.0)

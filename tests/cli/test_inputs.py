@@ -361,7 +361,7 @@ def test_rows_without_a_source_are_counted_and_those_of_a_file_of_sources_are_na
     (translation / "gap.txt").write_text("there was rain\n \n", encoding="utf-8")
     for src in ("gap.txt", "gap.jsonl"):
         complained = run(f"score -i hyp.txt --src {src}", *SOURCE)[2]
-        assert f"{src} has no text for 1 of its rows, the first of them row 2." in complained
+        assert f"{src} has no text in 1 rows, the first of them row 2." in complained
 
 
 @pytest.mark.parametrize("suffix", ["html", "svg"])

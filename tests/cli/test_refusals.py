@@ -83,14 +83,14 @@ USAGE = [
     ("score -b ref.txt -i good.txt", "'ref.txt' follows an option"),
     ("setup completion tcsh", "'tcsh' is not one of"),
     # Metrics, keys and parts.
-    ("align a b -m ref.txt", "there is no metric 'ref.txt'"),
+    ("align a b -m ref.txt", "unknown metric 'ref.txt'"),
     ("align -m twmd a b", "expected one METRIC, not 3: twmd"),
-    ("explain -m bleu", "there is no metric 'bleu'"),
-    (f"{SCORE} -m 'tw\nmd'", r"there is no metric 'tw\nmd'"),
-    (f"{SCORE} -m blue", "there is no metric 'blue'; did you"),
+    ("explain -m bleu", "unknown metric 'bleu'"),
+    (f"{SCORE} -m 'tw\nmd'", r"unknown metric 'tw\nmd'"),
+    (f"{SCORE} -m blue", "unknown metric 'blue'; did you"),
     (f"{SCORE} -m twmd bleu bleu", f"bleu and bleu {TWICE}"),
     ("correlate table:rated.jsonl -m 'twmd;temperature=0.5' 'twmd; temperature=0.50'", TWICE),
-    *((f"{SCORE} -m '{joined}'", "Separate metrics by blanks") for joined in ("twmd, sbert", "bleu,ter", "twmd sbert")),
+    *((f"{SCORE} -m '{joined}'", "Separate metrics by spaces") for joined in ("twmd, sbert", "bleu,ter", "twmd sbert")),
     (f"{SCORE} --set 'layer=2, special=none'", "separate keys by blanks, each a"),
     (f"{SCORE} -m 'a\0b'", "a NUL character"),
     (f"{SCORE} --preset large", "twmd has no preset 'large'"),
@@ -120,10 +120,10 @@ USAGE = [
     (f"{SCORE} --docs my.docs -b", "print scores of documents: leave"),
     (f"{SCORE} --prediction-column x", "are for tables (JSON lines, CSV"),
     *(
-        (f"{line} --quoted-tsv", "--quoted-tsv is for TSV, and no")
+        (f"{line} --quoted-tsv", "--quoted-tsv")
         for line in (SCORE, f"{SCORE} --lines", "score -i hyp.csv", "fit mean ref.txt", "mbr -i c.jsonl")
     ),
-    ("correlate table:rated.jsonl,quoted=yes -m twmd", "quoted=yes is for TSV"),
+    ("correlate table:rated.jsonl,quoted=yes -m twmd", "quoted=yes"),
     *(
         (f"report --agreement table:rated.jsonl -o new.html {option}", f"{option} is not read with --agreement")
         for option in ("--lines", "--quoted-tsv")
@@ -146,7 +146,7 @@ USAGE = [
     ("mbr -i two.txt", "say how many belong to a segment"),
     ("mbr -i c.jsonl --num-samples 3", "c.jsonl is a table"),
     ("mbr -i c.jsonl --utilities", "--utilities needs --format json"),
-    ("mbr -i c.jsonl -m bleu", "there is no metric 'bleu'"),
+    ("mbr -i c.jsonl -m bleu", "unknown metric 'bleu'"),
     ("mbr -i c.jsonl -m twmd twmd", "twmd and twmd are the same metric"),
     ("mbr -i lines.jsonl", "a candidate holds a line break"),
     # Reports.
@@ -166,7 +166,7 @@ DATA = [
     ("score ref.txt -i list.json", "list.json, row 1: expected a text"),
     ("score -i no_reference.jsonl", "row 2: no column 'references' or"),
     ("score -i text.csv", "text.csv, row 1 (the header): no"),
-    ("score -i header.csv", "header.csv: there is no row under"),
+    ("score -i header.csv", "header.csv: there are no rows"),
     ("score -i cut.gz", "cut.gz is compressed and cannot be"),
     ("score -i cut.xz", "cut.xz is compressed and cannot be"),
     ("score -i empty.gz", "empty.gz is empty."),

@@ -74,7 +74,7 @@ class TestOutput:
         _, out, _ = run(f"score ref.txt -i good.txt good.txt poor.txt -m sbert bleu {option} {option}-n 200 --seed 0")
         marks = "(p = 1.0000)", "(p = 0.0050)*", f"|{key}|seed:0|"  # 1 / 201 is the smallest p
         assert [out.count(mark) for mark in marks] == [2, 2, 2]
-        assert "every system against good.txt" in out
+        assert "each system against good.txt" in out
 
     def test_confidence_adds_an_interval(self, files: Path, run: Run) -> None:
         _, out, _ = run("score ref.txt -i good.txt -m twmd bleu --confidence --confidence-n 50")
@@ -178,7 +178,7 @@ class TestStreams:
         ("line", "words"),
         [
             ("explain -m twmd >/dev/full", "twmd: [Errno 28] No space left on device\n"),
-            ("score ref.txt <&-", "twmd: standard input is empty. Give predictions there, or by -i (twmd score -i F"),
+            ("score ref.txt <&-", "twmd: standard input is empty."),
         ],
     )
     def test_stream_that_cannot_be_used_is_one_line(self, files: Path, line: str, words: str) -> None:

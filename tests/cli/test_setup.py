@@ -153,7 +153,7 @@ def skip_without_extra(command: str) -> None:
         ("serve --api-key-file short.txt", 1, "short.txt has no API key: expected 16 or more ASCII characters"),
         ("serve --api-key-file none.txt", 1, "cannot read the API key none.txt: No such file or directory."),
         ("serve --mcp --port 1", 2, "--port is for HTTP"),
-        ("demo -m bleu", 2, "there is no metric 'bleu'"),
+        ("demo -m bleu", 2, "unknown metric 'bleu'"),
     ],
 )
 def test_bad_usage_is_refused(line: str, status: int, words: str, refused: Refused, folder: Path) -> None:

@@ -53,7 +53,7 @@ def test_errors_are_red_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr(sys, "stderr", shown := Terminal())
     assert main(["explain", "-m", "bleu"]) == 2
-    assert shown.getvalue().startswith("\x1b[1;31mtwmd:\x1b[0m there is no metric ")
+    assert shown.getvalue().startswith("\x1b[1;31mtwmd:\x1b[0m unknown metric ")
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ def test_every_choice_is_accepted() -> None:
 def test_values_beyond_the_choices_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         spec_of("twmd", **settings)
-    with pytest.raises(SpecError, match="there is no metric 'bleu'"):
+    with pytest.raises(SpecError, match="unknown metric 'bleu'"):
         spec_of("bleu")
 
 
@@ -251,7 +251,7 @@ def test_table_of_sources_needs_no_references(monkeypatch: pytest.MonkeyPatch) -
     ("content", "words"),
     [
         (b"prediction,refrence\na,b\n", MISSPELT),
-        (HEADER, ": there is no row under the header."),
+        (HEADER, ": there are no rows below the header."),
         (b"", " is empty."),
         (
             gzip.compress(HEADER, mtime=0),

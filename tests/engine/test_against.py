@@ -135,7 +135,7 @@ def test_background_means_of_two_languages_center_one_side_each(tmp_path: Path) 
         ({"sources": SOURCES[:2], "against": "source"}, "2 sources for 3 segments"),
         ({"sources": ["a", 1, "b"], "against": "source"}, r"sources\[1\] must be a text"),
         ({"predictions": [], "sources": []}, "nothing to score: predictions and sources are empty"),
-        ({"sources": SOURCES, "against": "source", "source_weight": 0.5}, "has no meaning with against=source"),
+        ({"sources": SOURCES, "against": "source", "source_weight": 0.5}, "has no effect with against=source"),
         ({"sources": SOURCES, "against": "both", "source_weight": 1.5}, "between 0 and 1"),
         ({"sources": SOURCES, "against": "source", "metric": "stsscore"}, "does not use the key 'against'"),
     ],

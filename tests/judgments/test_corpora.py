@@ -116,7 +116,7 @@ def test_summaries_have_the_rating_that_is_asked_for(tmp_path: Path) -> None:
     assert read_summaries(lines(tmp_path, RATED_SUMMARY | {"ratings": {"recall": 1}})).ratings.tolist() == [1.0]
     with pytest.raises(FileError, match=r"row 1: which rating\? Add ,rating=NAME; Choices: fluency, relevance"):
         read_summaries(lines(tmp_path, both))
-    with pytest.raises(FileError, match="no rating is called 'recal'"):
+    with pytest.raises(FileError, match="'recal'"):
         read_summaries(lines(tmp_path, RATED_SUMMARY | {"ratings": {"recall": 1}}), "recal")
     with pytest.raises(FileError, match="row 1: expected numbers by name as ratings, not 3"):
         read_summaries(lines(tmp_path, RATED_SUMMARY | {"ratings": 3}))

@@ -143,9 +143,9 @@ def test_metrics_of_sacrebleu_are_scored_and_tested_beside_ours() -> None:
 
 
 def test_impossible_study_is_refused() -> None:
-    with pytest.raises(SpecError, match="of the statistics of systems only spa is tested"):
+    with pytest.raises(SpecError, match="only spa"):
         replace(PLAIN, level="system", trials=5)
-    with pytest.raises(SpecError, match="spa ranks systems: ask for the level of systems"):
+    with pytest.raises(SpecError, match="level system"):
         replace(PLAIN, statistics=("pearson", "spa"))
 
 
@@ -260,7 +260,7 @@ def test_demetr_gives_two_segments_of_each_row_with_an_edit(demetr: str) -> None
     for key, words in (("first=x", "expected first=N, a whole number"), ("by=place", "by=edit or position")):
         with pytest.raises(SpecError, match=words):
             read_rated(f"{demetr},{key}")
-    with pytest.warns(TwmdWarning, match=r"rows whose edit has changed nothing, left out: \d+ \(row \d+, row"):
+    with pytest.warns(TwmdWarning, match=r"rows whose edit changed nothing, left out: \d+ \(row \d+, row"):
         rated = read_rated(f"demetr:{shared('data/demetr.jsonl.xz')},first=100")
     assert rated.dropped == 35 * 100 - len(rated.group) // 2  # each row once
     assert rated.group.count("critical_id10_numbers_replaced") == 2 * 44

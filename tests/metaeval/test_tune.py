@@ -64,7 +64,7 @@ def test_sources_of_rated_data_are_compared_with(tiny_encoder: Callable[[str], P
 
 def test_group_without_a_correlation_is_named_and_left_out(scorers: list[Scorer]) -> None:
     rated = make_rated({"a": 12, "b": 2})
-    reason = "b, left out: a setting has no correlation: pearson is undefined: 3 or more values are needed, there are 2"
+    reason = "b, left out: a setting has no correlation: pearson is undefined: expected at least 3 values, found 2"
     with pytest.warns(TwmdWarning, match=reason):
         means = mean_correlations(scorers, rated)
     assert means.tolist() == mean_correlations(scorers, of_group(rated, "a")).tolist()

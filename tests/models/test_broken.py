@@ -124,9 +124,9 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
         )
         for metric in ("twmd", "stsscore")
     ),
-    ("sbert", lambda folder: index_of(folder, "config.json"), "lists 'config.json', which is no shard"),
-    ("sbert", lambda folder: index_of(folder, "../other/pytorch_model.bin"), "which is no shard"),
-    ("sbert", lambda folder: index_of(folder, 3), "which is no shard"),
+    ("sbert", lambda folder: index_of(folder, "config.json"), "lists 'config.json': expected shards"),
+    ("sbert", lambda folder: index_of(folder, "../other/pytorch_model.bin"), "expected shards"),
+    ("sbert", lambda folder: index_of(folder, 3), "expected shards"),
 ]
 """Metrics, damages of a folder, and words of the error."""
 

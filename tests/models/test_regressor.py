@@ -166,7 +166,7 @@ def test_symmetric_is_the_mean_of_both_orders_and_swapping_changes_nothing(folde
     for more, found in (({"first": "reference"}, one), ({"symmetric": True}, both)):
         swapped = score(folder, SECOND, FIRST, scale=1e-4, **more)
         assert swapped.scores == pytest.approx(found.scores, abs=1e-3)
-    with pytest.raises(SpecError, match="first=reference has no meaning with symmetric=yes"):
+    with pytest.raises(SpecError, match="first=reference has no effect with symmetric=yes"):
         twmd_registry.load("stsscore", **keys, symmetric=True, first="reference")
 
 

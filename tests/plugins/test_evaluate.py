@@ -93,7 +93,7 @@ def test_wrong_settings_are_refused_when_a_metric_is_loaded(given: list[str], ke
 
 @pytest.mark.parametrize(
     ("keys", "words"),
-    [({"tau": 1}, "unknown key 'tau'"), ({"preset": "embedded"}, "a preset is no key: name it in .*evaluate.load")],
+    [({"tau": 1}, "unknown key 'tau'"), ({"preset": "embedded"}, "preset is not a key: .*evaluate.load")],
 )
 def test_wrong_key_in_compute_is_refused_and_leaves_the_metric_usable(keys: dict[str, Any], words: str) -> None:
     metric = evaluate.load("twmd")

@@ -44,7 +44,7 @@ def test_score_below_the_floor_or_a_record_fails_and_no_other(files: None, run: 
     assert "below the baseline's (p = 0.000" in err
     assert run(f"{LINE} bad.txt {against} --alpha 1e-9")[0] == 0  # no p of 10,000 trials is so small
     status, _, err = run("score ref.txt -i good.txt -m sbert chrf --fail-if-worse good.json --alpha 0.0002")
-    assert (status, "not compared with the baseline: chrF2;" in err) == (0, True)
+    assert (status, "not compared with the baseline: chrF2" in err) == (0, True)
     assert "passed: good.txt: sbert is not worse than good.txt's in the baseline (alpha 0.0002)\n" in err
 
 
@@ -80,7 +80,7 @@ def test_edited_baseline_and_single_segment_are_refused(files: None, run: Run) -
     edited = Path("good.json").read_text(encoding="utf-8").replace('"good.txt"', '"own.txt"')
     Path("edited.json").write_text(edited, encoding="utf-8")
     status, _, err = run(f"{LINE} good.txt --fail-if-worse edited.json")
-    assert (status, "changed" in err) == (1, True)
+    assert (status, "edited" in err) == (1, True)
     for name in ("ref", "good"):
         Path(f"{name}.txt").write_text("a cat\n", encoding="utf-8")
     assert run(f"{LINE} good.txt --record one.json")[0] == 0
@@ -96,4 +96,4 @@ def test_references_of_the_baseline_are_compared_by_their_texts(form: str, files
         Path("ref.txt").write_text("\n".join(references), encoding="utf-8")  # without the last newline
         line = f"{LINE} good.txt" if form == "lines" else "score -i rows.jsonl -m sbert -q"
         status, _, err = run(f"{line} --fail-if-worse good.json")
-        assert (status, "other references" in err) == (expected, expected == 1)
+        assert (status, "references" in err) == (expected, expected == 1)

@@ -78,8 +78,8 @@ def test_tests_intervals_and_metrics_of_sacrebleu_are_read_as_they_were_written(
         ("systems.0.results.0.ci", None, r"results\[0\].ci must be a finite number, not None"),
         ("resampling", {"test": ["bs"]}, r"record.resampling.test must be \"bs\", \"ar\", null, not \['bs'\]"),
         ("resampling", {"test": "bs", "samples": 2, "resamples": 0}, "record.resampling has no seed"),
-        ("resampling", {"test": "bs", "samples": 0, "resamples": 0, "seed": 1}, "and samples of a test"),
-        ("resampling", {"test": None, "samples": 0, "resamples": 9, "seed": -1}, "expected numbers from 0"),
+        ("resampling", {"test": "bs", "samples": 0, "resamples": 0, "seed": 1}, "samples for a test"),
+        ("resampling", {"test": None, "samples": 0, "resamples": 9, "seed": -1}, "no negative"),
     ],
 )
 def test_edited_record_is_refused_at_its_place(record: Record, place: str, value: Any, words: str) -> None:
@@ -122,7 +122,7 @@ def test_file_without_an_end_or_of_many_bytes_is_not_read_whole(
     with pytest.raises(FileError, match="/dev/zero is not a record of this package: not JSON"):
         read_record("/dev/zero")
     write_record(record, tmp_path / "x.json")
-    monkeypatch.setattr("twmd_registry.record.content.LARGEST", 100)
+    monkeypatch.setattr("twmd_registry.record.content.MAX_BYTES", 100)
     with pytest.raises(FileError, match=r"x.json is not a record of this package: it has more than"):
         read_record(tmp_path / "x.json")
 

@@ -30,7 +30,7 @@ def test_score_that_is_off_is_named(monkeypatch: Patch, tmp_path: Path, run: Run
     status, out, _ = run("setup selfcheck")
     lines = {line.split()[0]: line for line in out.splitlines() if line}
     assert (status, "off by more than" in lines["twmd"]) == (1, True)
-    assert "another signature" in lines["sbert"]
+    assert "signature is" in lines["sbert"]
     assert lines["trwmd"].endswith("ok")
 
 

@@ -34,9 +34,9 @@ def test_members_have_weights_keys_and_content_or_a_revision() -> None:
 
 def test_members_are_text_in_parentheses_a_field_or_a_list_once() -> None:
     assert split_name("ensemble()") == ("ensemble", "")
-    with pytest.raises(SpecError, match=r"'ensemble\(sbert' opens a parenthesis and does not end with '\)'"):
+    with pytest.raises(SpecError, match=r"parenthesis"):
         twmd_registry.load("ensemble(sbert")
-    with pytest.raises(SignatureError, match="column 1: .* opens a parenthesis"):
+    with pytest.raises(SignatureError, match="column 1: .* parenthesis"):
         parse_signature("ensemble(sbert|version:1.0.0")
     members = WHOLE.partition("(")[2].partition(")")[0]
     assert parse_signature(f"ensemble|members:{members}|version:1.0.0") == parse_signature(WHOLE)
@@ -99,8 +99,8 @@ def test_members_that_cannot_be_are_refused_by_number(members: str, words: str) 
         ("layer=4", "layer=x", "layer='x' is not possible"),
         ("ensemble(", "twmd(", "an ensemble, and nothing else, has its members in parentheses"),
         ("stsscore;", "tsscore;", "member 1 of the ensemble"),
-        ("model=sentence-transformers/all-MiniLM-L6-v2@21de63af9d45", "model=?", "a value of a member is a blank"),
-        ("|version", "|members:sbert|version", "members are given after the metric already"),
+        ("model=sentence-transformers/all-MiniLM-L6-v2@21de63af9d45", "model=?", "blank"),
+        ("|version", "|members:sbert|version", "members are already given"),
         (WHOLE, "ensemble|version:1.0.0", "column 9: an ensemble, and nothing else, has its members in parentheses"),
     ],
 )

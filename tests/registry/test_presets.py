@@ -93,18 +93,18 @@ def test_added_preset_is_known_everywhere(house: Path, folder: Path, run: Run) -
         ),
         ("[house]\n", "[house]\ncolour = 1\n", r"\[house\]: unknown: colour\. Expected provenance"),
         ('provenance = "', 'provenance = " " #', r"\[house\]: no provenance"),
-        ("metrics.twmd", "metrics.twdm", "metrics.twdm: there is no metric 'twdm'; did you mean 'twmd'"),
+        ("metrics.twmd", "metrics.twdm", "metrics.twdm: unknown metric 'twdm'; did you mean 'twmd'"),
         ("temperature = 0.07", "temperature = 0", "metrics.twmd: temperature=0 is not possible"),
         ("temperature = 0.07", "", "leaves out temperature"),
-        ("temperature = 0.07", "temprature = 0.07", "there is no key 'temprature'; did you mean 'temperature'"),
+        ("temperature = 0.07", "temprature = 0.07", "unknown key 'temprature'; did you mean 'temperature'"),
         ("temperature = 0.07", "temperature = 0.07\nscale = 2", "metrics.twmd: twmd does not use the key 'scale'"),
         ("temperature = 0.07", 'temperature = 0.07\ntuned = "layer"', "tuned='layer': expected a list of names"),
-        ("temperature = 0.07", 'temperature = 0.07\ntuned = ["colour"]', "metrics.twmd: there is no key 'colour'"),
-        ('special = "none"', 'special = "partners"', "special=partners is bert_score's way"),
+        ("temperature = 0.07", 'temperature = 0.07\ntuned = ["colour"]', "metrics.twmd: unknown key 'colour'"),
+        ('special = "none"', 'special = "partners"', "special=partners"),
         ("21de63af9d45", "xyz", "fingerprint='xyz' is not 12 hexadecimal digits"),
         ("[house", "[../house", "is not TOML"),
-        ("house", '"../house"', r"a preset's name holds letters"),
-        ("house", "embedded", "there is a preset 'embedded' already"),
+        ("house", '"../house"', r"a preset's name"),
+        ("house", "embedded", "'embedded' exists"),
         ("[house]", '[other]\nprovenance = "x"\n[other.metrics.sbert]\nlayer = 1\n[house]', "holds 2 presets"),
     ],
 )
@@ -132,15 +132,15 @@ def test_files_that_cannot_be_read_are_named_and_only_what_was_added_can_be_remo
 
 def test_taken_preset_name_is_refused_and_another_can_be_given(house: Path, run: Run) -> None:
     assert run(f"setup preset add {house}")[0] == 0
-    mine = "add this one under another name by --name NAME, or take yours away by 'twmd setup preset remove house'."
-    assert run(f"setup preset add {house}")[::2] == (2, f"twmd: there is a preset 'house' already: {mine}\n")
+    mine = "add this one under another name with --name NAME, or remove yours with 'twmd setup preset remove house'."
+    assert run(f"setup preset add {house}")[::2] == (2, f"twmd: preset 'house' exists already: {mine}\n")
     before = twmd_registry.load("trwmd", "house").requested
     assert run(f"setup preset add {house} --name yard.2")[0] == 0
     assert twmd_registry.load("trwmd", "yard.2").requested == before
     assert "Tuned on our own release notes" in presets()[MetricName.TWMD, "yard.2"].provenance
     assert run("setup preset remove house --name x")[0] == 2
     status, _, err = run(f"setup preset add {house} --name a/b")
-    assert (status, "a preset's name holds letters" in err) == (2, True)
+    assert (status, "a preset's name" in err) == (2, True)
 
 
 @pytest.mark.parametrize(

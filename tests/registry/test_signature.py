@@ -189,15 +189,15 @@ WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))
     ("before", "after", "at", "words"),
     [
         ("twmd|", "BLEU|", "BLEU", "this signature is SacreBLEU's"),
-        ("twmd|", "nothing|", "nothing", "there is no metric 'nothing'"),
+        ("twmd|", "nothing|", "nothing", "unknown metric 'nothing'"),
         ("output:f1", "output:f9", "output", "output='f9' is not possible"),
         ("output:f1|", "output:f1|colour:red|", "colour", "'colour:red' is not one of this"),
-        ("output:f1|", "output:f1|output:f1|", "output:f1|model", "'output' comes twice or out of"),
-        ("layer:4|special:all", "special:all|layer:4", "layer:4", "'layer' comes twice or out of"),
+        ("output:f1|", "output:f1|output:f1|", "output:f1|model", "'output' is repeated or out of"),
+        ("layer:4|special:all", "special:all|layer:4", "layer:4", "'layer' is repeated or out of"),
         ("output:f1", "output", "output", "'output' is not one of this"),
         ("layer:4", "layer:\ud800", "\ud800", "lone surrogate"),
         ("layer:4", "layer:\u0664", "layer", "is not possible: expected a whole"),
-        ("layer:4", "layer:?", "layer", "layer is a blank: this line stands"),
+        ("layer:4", "layer:?", "layer", "layer is blank"),
         ("temperature:0.15", "temperature:nan", "temperature", "expected a number from 1e-6 to 1e6"),
         ("temperature:0.15|", "", "END", "temperature is missing: the"),
         ("@21de63af9d45", "@0336012e230", "model", "@0336012e230 is not the content of"),
@@ -212,10 +212,10 @@ WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))
             )
         ),
         ("centering:none", "centering:batch", "END", "centering_size is missing"),
-        ("g:none", "g:none|centering_size:3", "END", "centering_size has no meaning with"),
+        ("g:none", "g:none|centering_size:3", "END", "centering_size has no effect with"),
         ("special:all", "special:partners", "END", "special=partners is bert_score's"),
         ("cut%3A512", "cut%ff", "truncation", "is not percent-encoded UTF-8"),
-        ("version:1.0.0", "version:9.9.9", "version", "version '9.9.9' is not known here"),
+        ("version:1.0.0", "version:9.9.9", "version", "'9.9.9'"),
         ("|version", "|nrefs:00|version", "nrefs", "nrefs is a number from 0 or 'var'"),
         ("|version", "|bs:many|version", "bs", "bs is a number from 1, not 'many'"),
         ("|version:1.0.0", "", "END", "version is missing: "),
@@ -233,7 +233,7 @@ def test_broken_signature_is_refused_at_its_column(before: str, after: str, at: 
 @pytest.mark.parametrize("part", ["stopwords", "idf", "baseline", "background", "adapter"])
 @pytest.mark.parametrize("signature", [WHOLE, WHOLE.replace("|centering", "|idf:corpus|centering")])
 def test_part_that_the_signature_does_not_name_is_refused(signature: str, part: str) -> None:
-    with pytest.raises(SpecError, match=f"{part}='x' has no place here: the signature names no {part}"):
+    with pytest.raises(SpecError, match=f"{part}='x' .*names no {part}"):
         Scorer.from_signature(signature, **cast("PartKeys", {part: "x"}))
 
 
@@ -241,7 +241,7 @@ def test_texts_of_any_length_and_other_words_for_a_value_are_read_or_refused() -
     for text in ("", "twmd", "|", "twmd|", "twmd|version:1.0.0"):
         with pytest.raises(SignatureError, match=r"^column \d+: "):
             parse_signature(text)
-    with pytest.raises(SignatureError, match="a signature is shorter than this text of 10000000 characters"):
+    with pytest.raises(SignatureError, match="10000000"):
         parse_signature("twmd|" * 2_000_000)
     wanted = parse_signature(WHOLE)
     for before, after in (

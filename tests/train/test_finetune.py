@@ -89,7 +89,7 @@ def test_trained_metric_agrees_better_with_dev_under_its_own_settings(done: Run)
     assert (len(epochs), max(epochs)) == (4, best["pearson"])
     assert epochs.index(max(epochs)) + 1 == best["epoch"]
     other = twmd_registry.load("twmd", **(keys | {"layer": "1", "temperature": "0.3"}))
-    message = r"was trained under other settings: layer is 1, and was 2; temperature is 0.3, and was 0.1 \("
+    message = r"was trained under other settings: layer is 1, was 2; temperature is 0.3, was 0.1 \("
     with pytest.warns(TwmdWarning, match=rf"adapter ./adapter@\w+ {message}"):
         assert other.spec.layers == (1,)
 

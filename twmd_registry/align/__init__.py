@@ -1,11 +1,11 @@
-"""Aligners: C(X, Y) of two sets of token vectors, from their similarities S; precision, recall and F1 from C.
+"""Aligners compute C(X, Y) of two sets of token vectors from their similarities S, and precision, recall, F1 from C.
 
-The alphabet of every file here: B pairs, N hypothesis tokens, M reference tokens.
+Shapes in every file here: B pairs, N hypothesis tokens, M reference tokens.
 
 An aligner is written once, for the hypothesis side, as a function of ``S`` (B, N, M), the `PaddedTokens` of each side
-and `MetricSpec`; it returns C of shape (B,). The reference side is the same function of the transposed problem,
-so that swapping two texts exchanges precision and recall by construction. Every text has at least one token. Aligners
-are pure and differentiable. Beside each is a function of the same arguments that returns its plan (B, N, M).
+and the `MetricSpec`. It returns C, shape (B,). The reference side applies the same function to the transposed problem,
+so swapping two texts exchanges precision and recall by construction. Every text has at least one token. Aligners are
+pure and differentiable. Each has a companion with the same arguments that returns its plan, shape (B, N, M).
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from twmd_registry.tensors import PaddedTokens
 Aligner = Callable[[Tensor, PaddedTokens, PaddedTokens, MetricSpec], Tensor]
 
 ALIGNERS: dict[MetricName, Aligner] = {}
-"""Aligner of each metric, hypothesis side; made from the metrics' declarations."""
+"""Aligner of each metric, hypothesis side, from the metrics' declarations."""
 PLANS: dict[MetricName, Aligner] = {}
-"""Plan of each metric, hypothesis side: the mass that every hypothesis token moves to every reference token."""
+"""Plan of each metric, hypothesis side: the mass that each hypothesis token moves to each reference token."""
 for _name, _metric in CATALOGUE.items():
     if _metric.aligner is not None:
         _module = importlib.import_module(f"{__name__}.{_metric.aligner}")
         ALIGNERS[_name], PLANS[_name] = getattr(_module, _metric.aligner), getattr(_module, f"{_metric.aligner}_plan")
 ONE_SIDED = frozenset(metric for metric in ALIGNERS if not CATALOGUE[metric].two_sided)
-"""Metrics whose C has one side only."""
+"""Metrics whose C has only one side."""
 
 
 def similarities(x: PaddedTokens, y: PaddedTokens, distance: Distance | None = None) -> Tensor:
     """Return inner products of all hypothesis tokens with all reference tokens of each pair: S, shape (B, N, M).
 
-    In float32, 1 - S of a vector with itself is off by 1e-7, and its square root by 3e-4: S is float64 for
-    ``distance=euclidean``.
+    With ``distance=euclidean``, S is float64. In float32, 1 - S of a vector with itself is off by 1e-7, and its square
+    root by 3e-4.
     """
     if distance == "euclidean":
         return normalize(x.vectors.double(), dim=2) @ normalize(y.vectors.double(), dim=2).mT
@@ -48,9 +48,9 @@ def similarities(x: PaddedTokens, y: PaddedTokens, distance: Distance | None = N
 
 
 def align(s: Tensor, x: PaddedTokens, y: PaddedTokens, spec: MetricSpec) -> tuple[Tensor, Tensor]:
-    """Return C(X, Y) from the hypothesis side and from the reference side, from S (B, N, M); each of shape (B,).
+    """Return C(X, Y) from the hypothesis side and from the reference side, given S (B, N, M); each of shape (B,).
 
-    Each side averages over its own tokens of positive weight and may choose any token of the other. For a one-sided
+    Each side averages over its own tokens of positive weight and may match any token of the other. For a one-sided
     metric both sides are the same tensor.
     """
     hypothesis = ALIGNERS[spec.metric](s, x, y, spec)
@@ -58,7 +58,9 @@ def align(s: Tensor, x: PaddedTokens, y: PaddedTokens, spec: MetricSpec) -> tupl
 
 
 def plans(s: Tensor, x: PaddedTokens, y: PaddedTokens, spec: MetricSpec) -> tuple[Tensor, Tensor]:
-    """Return the plans of both sides, each of shape (B, N, M): with S they give C (exact transport: with the cost)."""
+    """Return the plans of both sides, each of shape (B, N, M). Summed with S (exact transport: with the cost) they
+    give C.
+    """
     hypothesis = PLANS[spec.metric](s, x, y, spec)
     return hypothesis, hypothesis if spec.metric in ONE_SIDED else PLANS[spec.metric](s.mT, y, x, spec).mT
 
@@ -70,14 +72,19 @@ def combine_sides(
     *,
     plain: bool = False,
 ) -> Tensor:
-    """Return precision, recall and F1 of some pairs, shape (3, B), from C(X, Y) of both sides, and C(X, X) and C(Y, Y)
-    (each of shape (B,); None leaves the numbers as they are). `same` says whether X and Y are of the same text.
+    """Return precision, recall and F1, shape (3, B).
 
-    F1 is the harmonic mean ``2 p r / (p + r)`` of the two C's; where they are not both positive, its continuous
-    extension ``min(p, r)``, or with `plain` the same formula (0 where it has no value), as in
-    bert_score. All three are then divided by ``sqrt(C(X, X) C(Y, Y))`` (TWMD paper, Eq. 1): C(X, X) has the same value
-    from both sides. Where C(X, X) <= 0 the quotient means nothing: a text gets 1 against itself
-    and 0 against any other.
+    F1 is the harmonic mean ``2 p r / (p + r)`` of the two C's. If they are not both positive, it is the continuous
+    extension ``min(p, r)``. With `plain` it is always the formula, as in bert_score, and 0 where that has no value.
+
+    All three are divided by ``sqrt(C(X, X) C(Y, Y))`` (TWMD paper, Eq. 1). C(X, X) is the same from both sides. If
+    C(X, X) <= 0 the quotient is meaningless: a text scored against itself gets 1, against any other 0.
+
+    Args:
+        sides: C(X, Y) from the hypothesis and from the reference side; shape (B,) each.
+        selves: C(X, X) and C(Y, Y); shape (B,) each. None leaves the numbers undivided.
+        same: Whether X and Y are the same text; shape (B,).
+        plain: Whether to use bert_score's F1.
 
     >>> precision, recall = torch.tensor([1.0, 0.5, -0.1]), torch.tensor([0.5, 0.0, 0.4])
     >>> combine_sides((precision, recall))[2].tolist()
@@ -91,6 +98,6 @@ def combine_sides(
     c = torch.stack([p, r, torch.where(positive, 2 * p * r / torch.where(positive, p + r, 1.0), torch.minimum(p, r))])
     if selves is None:
         return c
-    undefined = (selves[0] <= 0) | (selves[1] <= 0)  # and not NaN, which stays NaN
+    undefined = (selves[0] <= 0) | (selves[1] <= 0)  # False for NaN, which stays NaN
     scale = torch.sqrt(torch.where(undefined, 1.0, selves[0] * selves[1]))
     return torch.where(undefined, torch.zeros_like(p) if same is None else same.to(c.dtype), c / scale)

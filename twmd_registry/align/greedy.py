@@ -10,11 +10,10 @@ from twmd_registry.tensors import MASKED, PaddedTokens
 
 
 def greedy(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
-    """Average each token's best similarity: ``C = mean_i max_j S_ij`` (BERTScore; TWMD paper, Eq. 3), in [-1, 1] for
-    unit vectors.
+    """Average each token's best similarity: ``C = mean_i max_j S_ij`` (BERTScore; TWMD paper, Eq. 3).
 
-    With weights the mean is weighted (idf-weighted BERTScore, which is the hard mover distance of the MoverScore paper,
-    Prop. 1). A partner may be any token, of whatever weight.
+    For unit vectors C is in [-1, 1]. With weights the mean is weighted: idf-weighted BERTScore, the hard mover distance
+    of the MoverScore paper, Prop. 1. A token of any weight may be a partner.
     """
     best = s.masked_fill(~ref.mask[:, None, :], MASKED).amax(2)  # (B, N)
     if ref.padded is not None:
@@ -23,7 +22,7 @@ def greedy(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) ->
 
 
 def greedy_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
-    """Return all of a token's share to its best partner, the first of several; shape (B, N, M)."""
+    """Move each token's share to its best partner, the first of several; shape (B, N, M)."""
     value, best = s.masked_fill(~ref.mask[:, None, :], MASKED).max(2, keepdim=True)  # (B, N, 1)
     shares = hyp.shares.to(s.dtype)[:, :, None]  # (B, N, 1)
     if ref.padded is not None:

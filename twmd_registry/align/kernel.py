@@ -12,7 +12,7 @@ from twmd_registry.tensors import PaddedTokens
 def kernel(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
     """Sum all squared similarities: ``C = sum_ij S_ij^2``; with weights, ``sum_ij a_i b_j S_ij^2``.
 
-    After Eq. 1 this is the linear centered kernel alignment of the two word sets (Zhelezniak et al. 2019, with
+    After Eq. 1 this is the linear centered kernel alignment of two word sets (Zhelezniak et al. 2019, with
     ``centering=dimension``; TWMD paper, section 3, "Wordset-CKA").
     """
     weights = hyp.weights[:, :, None] * ref.weights[:, None, :]  # (B, N, M)
@@ -20,5 +20,5 @@ def kernel(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) ->
 
 
 def kernel_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
-    """Return ``a_i b_j S_ij``, the weight of each similarity, which gives C when summed with S; shape (B, N, M)."""
+    """Return each similarity's weight, ``a_i b_j S_ij``. Summed with S it gives C; shape (B, N, M)."""
     return hyp.weights[:, :, None] * ref.weights[:, None, :] * s

@@ -9,7 +9,7 @@ from twmd_registry.tensors import PaddedTokens
 
 
 def pooled(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
-    """Average all similarities: ``C = mean_ij S_ij``, the inner product of the two mean vectors, weighted with weights.
+    """Average all similarities: ``C = mean_ij S_ij``, the inner product of the two (weighted) mean vectors.
 
     After Eq. 1 this is the cosine of the mean vectors (TWMD paper, section 3, "Sentence-BERT").
     """
@@ -18,5 +18,5 @@ def pooled(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) ->
 
 
 def pooled_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
-    """Return the plan of independent marginals, ``pi_ij = a_i b_j``; shape (B, N, M)."""
+    """Return the product of the marginals, ``pi_ij = a_i b_j``; shape (B, N, M)."""
     return hyp.shares[:, :, None] * ref.shares[:, None, :]

@@ -14,9 +14,9 @@ from twmd_registry.tensors import PaddedTokens, masked_log_softmax, masked_logsu
 def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
     """Average each token's softmax-weighted similarity.
 
-    ``expected``: ``C = mean_i sum_j softmax_j(S_ij / T) S_ij``, the TWMD authors' code. ``entropic``: ``C = mean_i T
-    log sum_j exp(S_ij / T)``, the TWMD paper's Eq. 7. With weights the mean is weighted and partners count in
-    proportion to weight: ``softmax_j(S_ij / T + log b_j)`` (``entropic`` then depends on the scale of b).
+    ``expected`` is ``C = mean_i sum_j softmax_j(S_ij / T) S_ij``, as in the TWMD authors' code. ``entropic`` is ``C =
+    mean_i T log sum_j exp(S_ij / T)``, the TWMD paper's Eq. 7. With weights the mean is weighted, and partners count in
+    proportion to their weight: ``softmax_j(S_ij / T + log b_j)``. ``entropic`` then depends on the scale of b.
     """
     present = (hyp.weights > 0)[:, :, None] & (ref.weights > 0)[:, None, :]  # (B, N, M)
     temperature = cast("float", spec.temperature)
@@ -27,7 +27,7 @@ def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -
 
 
 def relaxed_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
-    """Return the transport plan: every token's mass, distributed over its partners by softmax; shape (B, N, M)."""
+    """Return the plan: each token's mass, distributed over its partners by softmax; shape (B, N, M)."""
     present = (hyp.weights > 0)[:, :, None] & (ref.weights > 0)[:, None, :]
     logits = s / cast("float", spec.temperature) + ref.log_weights[:, None, :]
     return hyp.shares[:, :, None] * masked_log_softmax(logits, present).exp()

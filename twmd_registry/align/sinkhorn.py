@@ -13,12 +13,12 @@ from twmd_registry.registry.names import CONVERGED
 from twmd_registry.tensors import MASKED, PaddedTokens, masked_log_softmax, masked_logsumexp
 
 TOLERANCE = 1e-5
-"""A plan has converged when its column sums differ from the marginals by at most this in total."""
+"""Largest total deviation of a converged plan's column sums from the marginals."""
 CHECK_EVERY = 50
 MAX_CHECKS = 400
-"""Sweeps between two convergence checks, and checks after which a pair is returned without convergence."""
+"""Sweeps between convergence checks, and checks after which a pair is returned unconverged."""
 COOLING, WARM_SWEEPS = 0.7, 10
-"""With ``iterations=converged`` the temperature is annealed: multiplied by this factor after so many sweeps, for fewer
+"""Annealing for ``iterations=converged``: factor of the temperature, and sweeps at each temperature. It needs fewer
 sweeps to the same fixed point.
 """
 
@@ -26,31 +26,32 @@ sweeps to the same fixed point.
 def sinkhorn(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
     """Score the tempered transport plan (TWMD paper, Eq. 5 and 6).
 
-    The plan pi has a row per hypothesis token (weight a_i) and a column per reference token (weight b_j); all weights
-    are 1 without idf. It starts as ``a_i b_j exp(+S_ij/T)`` (the paper prints ``-S/T`` but maximises similarity). One
-    sweep scales every column to sum to the share ``b_j / sum b``, then every row to ``a_i / sum a``; so
-    the sums of rows are exact after the last sweep. A token of weight 2 is two tokens of weight 1.
+    The plan pi has a row per hypothesis token (weight a_i) and a column per reference token (weight b_j). Without idf
+    all weights are 1. It starts as ``a_i b_j exp(+S_ij/T)``; the paper prints ``-S/T`` but maximises similarity. Each
+    sweep scales every column to its share ``b_j / sum b``, then every row to ``a_i / sum a``. So the row sums are
+    exact after the last sweep. A token of weight 2 is equivalent to two tokens of weight 1.
 
-    ``expected``: ``C = <pi, S>``. ``entropic``: ``C`` adds the plan's entropy per token, ``C = <pi, S> - T mean_i
-    sum_j p_ij log p_ij``, where p is pi with rows that sum to one (so that without the column constraint it is Eq. 7).
-    ``iterations=converged`` sweeps to the fixed point, in float64, and warns where it is not reached.
+    ``expected`` is ``C = <pi, S>``. ``entropic`` adds the plan's entropy per token, ``C = <pi, S> - T mean_i sum_j p_ij
+    log p_ij``, where p is pi with rows that sum to one. Without the column constraint this is Eq. 7.
+    ``iterations=converged`` sweeps to the fixed point in float64, and warns if it is not reached.
     """
     present, log_plan = _log_plan(s, hyp, ref, spec)
     gain = s
     if spec.objective == "entropic":
-        # A partner of weight w is w partners of weight 1, each with a share of 1 / w.
+        # A partner of weight w stands for w partners of weight 1, each with a share of 1 / w.
         gain = s - cast("float", spec.temperature) * (log_plan - ref.log_weights[:, None, :])
     return hyp.mean((log_plan.exp() * torch.where(present, gain, 0.0)).sum(2))
 
 
 def sinkhorn_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
-    """Return the tempered plan; shape (B, N, M); its rows sum to the hypothesis tokens' shares."""
+    """Return the tempered plan, whose rows sum to the hypothesis tokens' shares; shape (B, N, M)."""
     return hyp.shares[:, :, None] * _log_plan(s, hyp, ref, spec)[1].exp()
 
 
 def _log_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> tuple[Tensor, Tensor]:
-    """Return the cells that take part, and log p there, whose exp sums to one in every row; -inf in other cells;
-    both of shape (B, N, M).
+    """Return the cells of positive weight, and log p there; shape (B, N, M) each.
+
+    Rows of p sum to one. Other cells are -inf.
     """
     present = (hyp.weights > 0)[:, :, None] & (ref.weights > 0)[:, None, :]
     temperature = cast("float", spec.temperature)
@@ -58,23 +59,22 @@ def _log_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec)
         log_plan = _fixed_point(s.to(torch.float64), hyp, ref, temperature).to(s.dtype)
         return present, torch.where(present, log_plan, MASKED)
     logits, log_a, log_b = s / temperature, hyp.log_weights[:, :, None], ref.log_weights[:, None, :]
-    # The logarithms of the factors of rows and columns.
+    # Logarithms of the row and column factors.
     log_rows, log_columns = torch.zeros_like(s[:, :, :1]), torch.zeros_like(s[:, :1, :])  # (B, N, 1), (B, 1, M)
     for sweep in range(cast("int", spec.iterations)):
         if sweep:
             log_rows = -masked_logsumexp(logits + log_columns, present, dim=2)
         log_columns = log_b - masked_logsumexp(logits + (log_rows + log_a), present, dim=1)
-    return present, masked_log_softmax(logits + log_columns, present)  # the row step of the last sweep
+    return present, masked_log_softmax(logits + log_columns, present)  # the last sweep's row step
 
 
 def _fixed_point(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, temperature: float) -> Tensor:
-    """Sweep until the column sums converge, and return log p, whose row sums are exact.
+    """Sweep until the column sums converge; return log p, whose row sums are exact.
 
-    A column's price is T times the logarithm of its factor: in units of similarity, so that the prices of one
-    temperature are a good start for the next, lower one. A pair stops by its own error alone: its neighbours do not
-    change its plan.
+    A column's price is T times the logarithm of its factor. Being in units of similarity, the prices at one temperature
+    are a good start for the next lower one. A pair stops by its own error, so its neighbours do not change its plan.
     """
-    prices = torch.zeros_like(s[:, :1, :])  # of columns, (B, 1, M)
+    prices = torch.zeros_like(s[:, :1, :])  # (B, 1, M)
     warm = max(temperature, 1.0)
     while warm > temperature:
         for _ in range(WARM_SWEEPS):
@@ -104,8 +104,11 @@ def _fixed_point(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, temperature: f
 def _sweep(
     s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, prices: Tensor, temperature: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Do one sweep, rows last: return log p with exact row sums (B, N, M), the next prices of columns (B, 1, M), and by
-    how much the column sums of pi differ from the reference tokens' shares in total (B,).
+    """Do one sweep, rows last.
+
+    Returns:
+        log p with exact row sums, shape (B, N, M); the next column prices, shape (B, 1, M); and the total deviation of
+        pi's column sums from the reference tokens' shares, shape (B,).
     """
     present = (hyp.weights > 0)[:, :, None] & (ref.weights > 0)[:, None, :]
     log_plan = (s + prices) / temperature

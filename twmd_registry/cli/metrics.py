@@ -66,8 +66,8 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
             hint = " -m takes every word after it, so name files before -m." if _is_path(name) else ""
             joined = [word for word in re.split(r"[\s,+]+", name) if word]
             if len(joined) > 1 and {split_name(word)[0] for word in joined} <= {*MetricName, *LEXICAL_NAMES}:
-                hint = f" Separate metrics by blanks, each a word of its own: -m {' '.join(joined)}."
-            raise SpecError(f"there is no metric {name!r}; {menu(name, [*MetricName, *lexical])}.{hint}")
+                hint = f" Separate metrics by spaces: -m {' '.join(joined)}."
+            raise SpecError(f"unknown metric {name!r}; {menu(name, [*MetricName, *lexical])}.{hint}")
     keys = _parse_set_keys(arguments, named, unchanged)
     if not signed and any(getattr(parts, name) for name in PART_NAMES):
         raise SpecError("--part says where a part of a signature is, and no signature is given: use --set KEY=VALUE.")

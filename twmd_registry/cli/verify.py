@@ -177,7 +177,7 @@ def _describe(verification: Verification) -> list[str]:
         below += ["", f"{check.system}, {metric}:", *lines] if lines else []
     if differences := verification.differences:
         below += ["", "different from when it was recorded:", *(f"  {difference}" for difference in differences)]
-    edited = "EDITED: the record's content does not have the sha256 that it was written with."
+    edited = "EDITED: the record's content does not match its sha256."
     held = sum(check.agrees for check in verification.checks)
     head = [edited, ""] if verification.edited else []
     table = format_table(VERIFIED, rows, "text", names=3).splitlines()

@@ -1,4 +1,4 @@
-"""What a comparison of systems is: the cells of a table of scores, by metric and system, as values."""
+"""A comparison of systems as values: a table of scores with a column per metric and a cell per system."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS
 from twmd_registry.template import render
 
-if TYPE_CHECKING:  # it needs numpy and torch, which reading a record does not
+if TYPE_CHECKING:  # imports numpy and torch, which reading a record does not need
     from twmd_registry.engine.result import DocumentScore, ScoreSet
 
 
@@ -16,13 +16,18 @@ SIGNIFICANT = 0.05
 
 
 EXTERNAL = "external:"
-"""The beginning of what stands in place of a signature where another program computed the scores."""
+"""Prefix of the signature of scores that another program computed."""
 
 
 @dataclass(frozen=True)
 class Resampling:
-    """The test (``bs``, paired bootstrap, or ``ar``, approximate randomisation, of every system against the first) and
-    the bootstrap intervals that are published with scores; 0 samples or resamples without one.
+    """The paired test and the bootstrap intervals that are published with scores.
+
+    Attributes:
+        test: ``bs`` (paired bootstrap) or ``ar`` (approximate randomisation). Compares each system to the first.
+        samples: Trials of the test; 0 without one.
+        resamples: Bootstrap resamples of the intervals; 0 without intervals.
+        seed: Seed of the draws.
     """
 
     test: Literal["bs", "ar", None] = None
@@ -33,20 +38,22 @@ class Resampling:
 
 @dataclass(frozen=True)
 class SystemScore:
-    """One system by one metric, this package's or SacreBLEU's.
+    """One system's scores by one metric, ours or SacreBLEU's.
 
     Attributes:
-        score: The corpus score, on the metric's own scale, as its `sides`, precision, recall and f1.
-        scores: One score per segment; empty for SacreBLEU's metrics unless they were requested.
-        counts: Counts of the texts; of SacreBLEU's metrics a record has the number of segments, a comparison nothing.
-        mean: Of the bootstrap resamples, as `ci`, half the width of their central 95%; None without them.
-        p_value: Of the difference to the first system; None for that system, and where there is none.
-        resampled: The corpus score of every bootstrap resample; empty unless requested. Resample i draws the same
+        score: Corpus score, on the metric's own scale.
+        sides: Corpus precision, recall and f1.
+        scores: Per-segment scores; empty for SacreBLEU's metrics unless requested.
+        counts: Counts of the texts. For SacreBLEU's metrics, a record has the number of segments, a comparison nothing.
+        mean: Mean of the bootstrap resamples; None without them.
+        ci: Half the width of the 95% interval; None without resamples.
+        p_value: p of the difference from the first system; None for the first system or without a test.
+        resampled: Corpus score of every bootstrap resample; empty unless requested. Resample i draws the same
             segments for every system and metric.
-        documents: By document its score, where segments belong to documents.
-        signature: In a record: the long form; number of references, resamples and seed included.
-        keys: In a record: the keys of our signature once more, to be read without a parser, and to notice an edit.
-        hashes: Of our metrics, the whole sha256 of every part that the signature names by 12 digits, by kind of part.
+        documents: Scores by document, if segments belong to documents.
+        signature: In a record, the long form, with the number of references, resamples and seed.
+        keys: In a record, the keys of our signature. They are readable without a parser and reveal an edit.
+        hashes: For our metrics, the full sha256 of every file that the signature names by 12 digits, by kind.
     """
 
     score: float
@@ -64,35 +71,42 @@ class SystemScore:
 
     @property
     def head(self) -> str:
-        """The beginning of the signature: the metric's name."""
+        """The metric's name, with which the signature starts."""
         return self.signature.removeprefix(EXTERNAL).partition("|")[0]
 
     @property
     def is_lexical(self) -> bool:
-        """Whether the metric is SacreBLEU's own, by the signature."""
+        """Whether the signature is SacreBLEU's."""
         return self.head in LEXICAL_NAMES.values() and not self.is_external
 
     @property
     def is_external(self) -> bool:
-        """Whether another program computed the scores, by the signature."""
+        """Whether another program computed the scores."""
         return self.signature.startswith(EXTERNAL)
 
     @property
     def is_ours(self) -> bool:
-        """Whether the metric is one of this package."""
+        """Whether the metric belongs to this package."""
         return not self.is_lexical and not self.is_external
 
     @property
     def tested(self) -> dict[str, float]:
-        """The results of a test or an interval, by name."""
+        """Results of the test and the interval, by name."""
         values = {"mean": self.mean, "ci": self.ci, "p_value": self.p_value}
         return {name: value for name, value in values.items() if value is not None}
 
 
 class MetricColumn(NamedTuple):
-    """One metric over all systems; `hundred` where it runs to 100 (SacreBLEU's own), `errors` where less is better
-    (TER); `long_signature` where `signature` is the short form. `p_values`, if requested, has the p of the difference
-    of every two systems, by both numbers; None on its diagonal.
+    """One metric over all systems.
+
+    Attributes:
+        name: Heading of the column.
+        signature: Signature, short or long.
+        hundred: Whether the scale runs to 100, as SacreBLEU's do.
+        cells: One per system.
+        errors: Whether lower is better, as for TER.
+        long_signature: The long form.
+        p_values: Pairwise p-values, shape (systems, systems), if requested; None on the diagonal.
     """
 
     name: str
@@ -105,7 +119,7 @@ class MetricColumn(NamedTuple):
 
 
 class SystemComparison(NamedTuple):
-    """A table of scores; the first system is the baseline, and `documents` has every segment's document, if known."""
+    """A table of scores. The first system is the baseline; `documents` names every segment's document, if known."""
 
     systems: tuple[str, ...]
     columns: tuple[MetricColumn, ...]
@@ -113,7 +127,7 @@ class SystemComparison(NamedTuple):
     documents: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
-        """Return the table that a notebook shows."""
+        """Render the table for a notebook."""
         return render("comparison.html", "comparison", comparison=self, significant=SIGNIFICANT)
 
 

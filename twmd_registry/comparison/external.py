@@ -1,4 +1,4 @@
-"""Scores that other programs computed (COMET, MetricX, a judge), as a metric beside ours; they cannot be verified."""
+"""Scores from other programs (COMET, MetricX, an LLM judge) beside our metrics. They cannot be verified."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from twmd_registry.comparison.cells import EXTERNAL
 from twmd_registry.errors import InputError
 
 GivenScores: TypeAlias = "Sequence[float] | Sequence[Sequence[float]] | Mapping[str, Sequence[float]] | ExternalScores"
-"""The scores of one system, or of several: by their order, or by their names."""
+"""Scores of one system, or of several, in order or by name."""
 
 
 class ExternalScores(NamedTuple):
-    """One metric's scores by another program.
+    """One metric's scores from another program.
 
     Attributes:
         name: The metric.
-        scores: By system, one score per segment; higher is better.
-        sources: Name and sha256 of every file that they are from; of scores without a file, their own sha256.
+        scores: Per system, one score per segment; higher is better.
+        sources: Name and sha256 of every file; for scores without a file, their own sha256.
     """
 
     name: str
@@ -32,7 +32,7 @@ class ExternalScores(NamedTuple):
 
     @property
     def signature(self) -> str:
-        """What stands in place of a signature: name, files, hashes, and that nobody can compute it again here."""
+        """Stand-in for a signature: name, files, hashes, and a mark that the scores cannot be recomputed."""
         names = ",".join(quote(name) for name, _ in self.sources)
         return f"{EXTERNAL}{quote(self.name)}|from:{names}|sha256:{','.join(self.hashes)}|verifiable:no"
 
@@ -43,21 +43,25 @@ class ExternalScores(NamedTuple):
 
 
 def external_scores(name: str, given: GivenScores, systems: Sequence[str], segments: int) -> ExternalScores:
-    """Check scores that were given for some systems; raises InputError, which names the metric, system and row."""
+    """Check the scores of some systems.
+
+    Raises:
+        InputError: Names the metric, system and row.
+    """
     if isinstance(given, ExternalScores):
         return given
     values: Any = given
     if isinstance(values, Mapping):
         if unknown := [system for system in values if system not in systems]:
-            raise InputError(f"scores of {name}: there is no system {unknown[0]!r}; there are {', '.join(systems)}.")
+            raise InputError(f"scores of {name}: unknown system {unknown[0]!r}; the systems are {', '.join(systems)}.")
         if missing := [system for system in systems if system not in values]:
-            raise InputError(f"scores of {name}: there are none of the system {missing[0]!r}.")
+            raise InputError(f"scores of {name}: none for system {missing[0]!r}.")
         by_system = [values[system] for system in systems]
     else:
         rows = list(values)
         by_system = [rows] if rows and isinstance(rows[0], Real) else rows
     if len(by_system) != len(systems):
-        raise InputError(f"scores of {name} are of {len(by_system)} systems; there are {len(systems)}.")
+        raise InputError(f"scores of {name}: expected {len(systems)} systems, found {len(by_system)}.")
     checked = []
     for system, numbers in zip(systems, by_system, strict=True):
         check_scores(f"scores of {name}, system {system}", numbers, segments)
@@ -67,9 +71,9 @@ def external_scores(name: str, given: GivenScores, systems: Sequence[str], segme
 
 
 def check_scores(where: str, numbers: Sequence[float], segments: int) -> None:
-    """Check that scores are one finite number per segment; raises InputError, which begins with `where`."""
+    """Check that there is one finite score per segment; raise InputError, prefixed by `where`, otherwise."""
     if len(numbers) != segments:
-        raise InputError(f"{where}: there are {len(numbers)} scores for {segments} segments: give one per segment.")
+        raise InputError(f"{where}: expected one score per segment ({segments}), found {len(numbers)}.")
     for row, number in enumerate(numbers):
         is_number = isinstance(number, Real) and not isinstance(number, bool)
         if not is_number or not math.isfinite(number):

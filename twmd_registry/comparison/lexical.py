@@ -1,4 +1,4 @@
-"""SacreBLEU's metrics with options, as ``bleu;tok=zh``: those that SacreBLEU writes into its signature."""
+"""SacreBLEU's metrics with options, such as ``bleu;tok=zh``. Only options in SacreBLEU's signatures are accepted."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from twmd_registry.registry.names import LEXICAL_NAMES
 
 
 class Option(NamedTuple):
-    """An option of SacreBLEU: its argument, its kind (`yes_no`, `number`, or a table of words), and its default."""
+    """An option of SacreBLEU: its argument, type (`yes_no`, `number`, or the name of BLEU's table) and default."""
 
     argument: str
-    kind: str
+    type: str
     default: str
 
 
@@ -42,7 +42,7 @@ OPTIONS: dict[str, dict[str, Option]] = {
         "case_sensitive": Option("case_sensitive", "yes_no", "no"),
     },
 }
-"""The options by metric, in the order of a canonical name."""
+"""Options by metric, in canonical order."""
 OTHER_NAMES = {
     "tokenize": "tok",
     "lc": "lowercase",
@@ -54,14 +54,14 @@ OTHER_NAMES = {
     "norm": "normalized",
     "asian": "asian_support",
 }
-"""Names of the same options in SacreBLEU's Python and signatures."""
-LARGEST = 100
-"""The largest order of n-grams."""
+"""Aliases of the options: SacreBLEU's Python arguments and signature keys."""
+MAX_NUMBER = 100
+"""Largest numeric option, such as an n-gram order."""
 CJK = ("CJK UNIFIED", "HIRAGANA", "KATAKANA", "HANGUL")
 CJK_SHARE = 0.3
-"""Of the letters, from which on a text is taken for Chinese, Japanese or Korean."""
+"""Share of letters above which texts count as Chinese, Japanese or Korean."""
 SAMPLE = 200_000
-"""Characters that are looked at."""
+"""Characters to inspect."""
 
 
 def is_lexical(name: str, metrics: Iterable[str] = LEXICAL_NAMES) -> bool:
@@ -70,63 +70,65 @@ def is_lexical(name: str, metrics: Iterable[str] = LEXICAL_NAMES) -> bool:
 
 
 def canonical_lexical(name: str) -> str:
-    """Return the one form of a metric with its options; raises SpecError for an option or value that it does not have.
+    """Return the canonical name of a metric with its options; raise SpecError for an unknown option or value.
 
     >>> canonical_lexical("bleu;tokenize=zh;lc=yes"), canonical_lexical("bleu;tok=13a")
     ('bleu;lowercase=yes;tok=zh', 'bleu')
     """
     metric, *fields = name.split(";")
     known = OPTIONS.get(metric, {})
-    given = dict[str, str]()
+    chosen = dict[str, str]()
     for field in fields:
         key, equals, value = (part.strip() for part in field.partition("="))
         key = OTHER_NAMES.get(key, key)
         if not equals or key not in known:
             choices = menu(key, known) if known else "it has no options"
             raise SpecError(f"{name}: {metric} has no option {key!r}; {choices}.")
-        if key in given:
+        if key in chosen:
             raise SpecError(f"{name}: {key} is given twice.")
-        given[key] = _check(f"{name}: {key}={value}", known[key], value)
-    if "smooth_value" in given and given.get("smooth") not in {"floor", "add-k"}:
-        raise SpecError(f"{name}: smooth_value is for smooth=floor and smooth=add-k.")
-    return ";".join(
-        [metric, *(f"{key}={given[key]}" for key in known if given.get(key, known[key].default) != known[key].default)]
-    )
+        chosen[key] = _check_value(f"{name}: {key}={value}", known[key], value)
+    if "smooth_value" in chosen and chosen.get("smooth") not in {"floor", "add-k"}:
+        raise SpecError(f"{name}: smooth_value requires smooth=floor or smooth=add-k.")
+    changed = [f"{key}={chosen[key]}" for key in known if chosen.get(key, known[key].default) != known[key].default]
+    return ";".join([metric, *changed])
 
 
-def _check(where: str, option: Option, value: str) -> str:
-    if option.kind == "yes_no":
+def _check_value(where: str, option: Option, value: str) -> str:
+    if option.type == "yes_no":
         spelled = {"yes": "yes", "no": "no", "true": "yes", "false": "no"}.get(value.lower())
         if spelled is None:
             raise SpecError(f"{where}: expected yes or no.")
         return spelled
-    if option.kind == "number":
+    if option.type == "number":
         is_order = option.argument != "smooth_value"
-        if not re.fullmatch(r"\d{1,3}" if is_order else r"\d{1,9}(\.\d{1,9})?", value) or float(value) > LARGEST:
-            raise SpecError(f"{where}: expected a {'whole ' * is_order}number from 0 to {LARGEST}.")
+        if not re.fullmatch(r"\d{1,3}" if is_order else r"\d{1,9}(\.\d{1,9})?", value) or float(value) > MAX_NUMBER:
+            raise SpecError(f"{where}: expected a {'whole ' * is_order}number from 0 to {MAX_NUMBER}.")
         return value
     from sacrebleu.metrics.bleu import BLEU
 
-    if value not in (choices := getattr(BLEU, option.kind)):
+    if value not in (choices := getattr(BLEU, option.type)):
         raise SpecError(f"{where}: {menu(value, choices)}.")
     return value
 
 
 def settings_of(name: str) -> tuple[str, dict[str, Any]]:
-    """Return the metric and the arguments of SacreBLEU's class, from a canonical name."""
+    """Return the metric and the arguments of SacreBLEU's class for a canonical name."""
     metric, *fields = name.split(";")
     settings = dict[str, Any]()
     for field in fields:
         key, _, value = field.partition("=")
         option = OPTIONS[metric][key]
-        whole = option.kind == "number" and option.argument != "smooth_value"
-        number = int(value) if whole else float(value) if option.kind == "number" else value
-        settings[option.argument] = value == "yes" if option.kind == "yes_no" else number
+        if option.type == "yes_no":
+            settings[option.argument] = value == "yes"
+        elif option.type == "number":
+            settings[option.argument] = float(value) if option.argument == "smooth_value" else int(value)
+        else:
+            settings[option.argument] = value
     return metric, settings
 
 
 def label_of(name: str) -> str:
-    """Return the heading of a metric's column.
+    """Return the heading of the metric's column.
 
     >>> label_of("bleu"), label_of("bleu;tok=zh")
     ('BLEU', 'BLEU (tok=zh)')
@@ -136,34 +138,34 @@ def label_of(name: str) -> str:
 
 
 def lexical_of_signature(signature: str) -> str | None:
-    """Return the metric and options that a signature of SacreBLEU's says; None where it is none.
+    """Return the canonical name for a signature of SacreBLEU's; None for any other signature.
 
     >>> lexical_of_signature("BLEU|nrefs:1|case:lc|eff:no|tok:zh|smooth:floor[0.10]|version:2.6.0")
     'bleu;lowercase=yes;tok=zh;smooth=floor;smooth_value=0.10'
     """
     head, *fields = signature.split("|")
-    said = dict(field.split(":", 1) for field in fields if ":" in field)
+    stated = dict(field.split(":", 1) for field in fields if ":" in field)
     metric = next((name for name, title in LEXICAL_NAMES.items() if title == head), None)
     if metric is None:
         return None
-    method, _, value = said.get("smooth", "exp").partition("[")
+    method, _, value = stated.get("smooth", "exp").partition("[")
     keys = {
-        "bleu": {"tok": said.get("tok", "13a"), "smooth": method, "eff": said.get("eff", "no")},
+        "bleu": {"tok": stated.get("tok", "13a"), "smooth": method, "eff": stated.get("eff", "no")},
         "chrf": {
-            "char_order": said.get("nc", "6"),
-            "word_order": said.get("nw", "0"),
-            "whitespace": said.get("space", "no"),
-            "eps_smoothing": "no" if said.get("eff", "yes") == "yes" else "yes",
+            "char_order": stated.get("nc", "6"),
+            "word_order": stated.get("nw", "0"),
+            "whitespace": stated.get("space", "no"),
+            "eps_smoothing": "no" if stated.get("eff", "yes") == "yes" else "yes",
         },
         "ter": {
-            "normalized": said.get("norm", "no"),
-            "no_punct": "no" if said.get("punct", "yes") == "yes" else "yes",
-            "asian_support": said.get("asian", "no"),
-            "case_sensitive": "yes" if said.get("case") == "mixed" else "no",
+            "normalized": stated.get("norm", "no"),
+            "no_punct": "no" if stated.get("punct", "yes") == "yes" else "yes",
+            "asian_support": stated.get("asian", "no"),
+            "case_sensitive": "yes" if stated.get("case") == "mixed" else "no",
         },
     }[metric]
     if metric != "ter":
-        keys["lowercase"] = "yes" if said.get("case") == "lc" else "no"
+        keys["lowercase"] = "yes" if stated.get("case") == "lc" else "no"
     if metric == "bleu" and value:
         keys["smooth_value"] = value.removesuffix("]")
     try:
@@ -173,7 +175,7 @@ def lexical_of_signature(signature: str) -> str | None:
 
 
 def warn_about_words(name: str, texts: Iterable[Sequence[str]]) -> None:
-    """Warn of BLEU's words in Chinese, Japanese or Korean text, which its default tokenizer takes for one each."""
+    """Warn if BLEU's default tokenizer meets Chinese, Japanese or Korean text, which has no spaces between words."""
     metric, settings = settings_of(name)
     if metric != "bleu" or settings.get("tokenize", "13a") != "13a":
         return
@@ -187,6 +189,6 @@ def warn_about_words(name: str, texts: Iterable[Sequence[str]]) -> None:
             break
     if letters and found > CJK_SHARE * letters:
         warn(
-            "BLEU splits words at blanks (tok:13a), which Chinese, Japanese and Korean texts lack: give bleu;tok=zh, "
-            "ja-mecab or ko-mecab, or flores200 for all of them."
+            "BLEU's default tokenizer (tok:13a) splits at spaces, which Chinese, Japanese and Korean texts lack: use "
+            "bleu;tok=zh, ja-mecab or ko-mecab, or flores200 for all of them."
         )

@@ -1,4 +1,4 @@
-"""Compare systems side by side by our metrics and SacreBLEU's own, with paired tests and SacreBLEU's intervals."""
+"""Compare systems by our metrics and SacreBLEU's, with paired tests and SacreBLEU's intervals."""
 
 from __future__ import annotations
 
@@ -31,20 +31,18 @@ from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.diff import labels_of
 from twmd_registry.registry.names import LEXICAL_NAMES
 
-if TYPE_CHECKING:  # SacreBLEU's own metrics, which are compared in the same table, need no torch
+if TYPE_CHECKING:  # comparing by SacreBLEU's metrics alone needs no torch
     from twmd_registry.engine.result import ScoreSet
     from twmd_registry.engine.scorer import Scorer
 
 ScoredMetric: TypeAlias = "tuple[Scorer, Sequence[ScoreSet]] | str | ExternalScores"
-"""One of our metrics with the scores of every system; the name of one of SacreBLEU's, of `LEXICAL_NAMES`; or scores of
-another program.
-"""
+"""One of our metrics with every system's scores, the name of one of SacreBLEU's, or another program's scores."""
 SCALE = 100.0
-"""SacreBLEU's scale, on which its intervals are computed."""
+"""SacreBLEU's scale, on which intervals are computed."""
 Streams = list[list[str | None]]
 PValues: TypeAlias = tuple[tuple[float | None, ...], ...]
 MAX_RESAMPLES = 1_000_000
-"""A record of somebody else may ask for more, which would fill the memory."""
+"""Limit for records from strangers, which could fill the memory."""
 
 
 def compare_systems(
@@ -61,19 +59,29 @@ def compare_systems(
     scores: Mapping[str, GivenScores] | None = None,
     progress: Progress | None = None,
 ) -> SystemComparison:
-    """Compare systems (names and predictions, the baseline first) that were scored against the same references.
+    """Compare systems that were scored against the same references.
 
-    `metrics` are, in the order of the columns, ours with their scores of these systems (on their own scale, to 1) and
-    names of SacreBLEU's (to 100), of `LEXICAL_NAMES`. With `segments` SacreBLEU's score every segment, too; with
-    `documents`, one per segment, they score each as a small corpus. `keep_resamples` fills `SystemScore.resampled`, and
-    `against_all` tests every two systems (`MetricColumn.p_values`). `scores` are those of other programs, by the
-    metric's name (``{"COMET": [0.8, ..]}``): of one system, or a list or a mapping of several, higher is better; they
-    get the same intervals and tests, and the last columns. `progress` is called twice for every metric: when it has
-    scored, and when it is tested.
+    Args:
+        systems: Names and predictions, the baseline first.
+        references: The references of every segment.
+        metrics: In the order of the columns: our metrics with their scores of these systems (scale to 1), and names of
+            SacreBLEU's metrics (scale to 100).
+        resampling: The test and intervals.
+        short: Whether to show short signatures.
+        segments: Whether SacreBLEU's metrics score every segment too.
+        keep_resamples: Whether to fill `SystemScore.resampled`.
+        against_all: Whether to test all pairs of systems and fill `MetricColumn.p_values`.
+        documents: Every segment's document. SacreBLEU's metrics score each document as a small corpus.
+        scores: Other programs' scores by metric, ``{"COMET": [0.8, ..]}``: one list for one system, or a list or
+            mapping for several. Higher is better. They come last and get the same intervals and tests.
+        progress: Called twice per metric, once scored and once tested.
+
+    Returns:
+        The table, with a column per metric.
     """
     resampling = resampling or Resampling()
     check_resampling(resampling, len(systems), len(references))
-    numbers = range(max(1, *map(len, references)))  # SacreBLEU's orientation: None where a segment has fewer
+    numbers = range(max(1, *map(len, references)))  # SacreBLEU's layout: None where a segment has fewer references
     streams = [[texts[k] if k < len(texts) else None for texts in references] for k in numbers]
     others = [
         external_scores(name, given, [system for system, _ in systems], len(references))
@@ -87,7 +95,7 @@ def compare_systems(
     expect(progress, 2 * len(metrics))
     scored = []
     for metric in metrics:
-        scored.append(_score(metric, streams, [texts for _, texts in systems], references if segments else None))
+        scored.append(_make_cells(metric, streams, [texts for _, texts in systems], references if segments else None))
         report(1)
     ours = iter(labels_of([metric[0].spec for metric in metrics if not isinstance(metric, str | ExternalScores)]))
     columns = []
@@ -99,12 +107,12 @@ def compare_systems(
         tested: tuple[SystemScore, ...] = tuple(cells)
         p_values: PValues = ()
         if resampling.test or resampling.resamples or documents:
-            sampled = _sampled(metric, streams, [texts for _, texts in systems])
+            sampled = _make_sampled(metric, streams, [texts for _, texts in systems])
             tested, p_values = _resample(
                 sampled, cells, resampling, keep_resamples=keep_resamples, against_all=against_all
             )
             tested = _add_documents(tested, metric, sampled, documents=documents, resampling=resampling)
-        column = _column(metric, label, streams, tested, resampling, short=short)
+        column = _make_column(metric, label, streams, tested, resampling, short=short)
         columns.append(column._replace(p_values=p_values))
         report(1)
     resampling = replace(resampling, resamples=0 if resampling.test == "bs" else resampling.resamples)
@@ -113,25 +121,25 @@ def compare_systems(
 
 
 def check_resampling(resampling: Resampling, systems: int, segments: int) -> None:
-    """Refuse impossible resampling (SpecError) and a single segment (InputError); warn of few segments."""
+    """Refuse impossible resampling (SpecError) or a single segment (InputError); warn if there are few segments."""
     if max(resampling.samples, resampling.resamples) > MAX_RESAMPLES:
         raise SpecError(f"expected at most {MAX_RESAMPLES:,} resamples.")
     if resampling.test and systems < 2:
-        raise SpecError("a paired test compares systems: give two or more after -i.")
+        raise SpecError("a paired test compares systems: pass two or more after -i.")
     if resampling.test == "bs" and resampling.resamples not in {0, resampling.samples}:
         numbers = f"--paired-bs-n {resampling.samples} and --confidence-n {resampling.resamples}"
-        raise SpecError(f"the paired bootstrap has intervals of its own resamples: give one number, not {numbers}.")
+        raise SpecError(f"the paired bootstrap computes intervals from its own resamples: pass one of {numbers}.")
     if resampling.test or resampling.resamples:
         check_sample(segments)
 
 
-def _score(
+def _make_cells(
     metric: ScoredMetric,
     streams: Streams,
     predictions: Sequence[Sequence[str]],
     references: Sequence[Sequence[str]] | None,
 ) -> list[SystemScore]:
-    """Return a cell per system; with references, also the segments of SacreBLEU's metrics."""
+    """Return one cell per system. With references, SacreBLEU's metrics score segments too."""
     if isinstance(metric, str):
         return [_lexical_cell(metric, streams, texts, references) for texts in predictions]
     if isinstance(metric, ExternalScores):
@@ -139,26 +147,26 @@ def _score(
     return [cell_of(scores) for scores in metric[1]]
 
 
-def _lexical(name: str, streams: Streams, **settings: bool) -> Metric:
+def _make_lexical(name: str, streams: Streams, **settings: bool) -> Metric:
     if None in streams[0]:
-        raise InputError(f"SacreBLEU's {name} compares with references: give them, or leave it out.")
-    base, own = settings_of(name)
+        raise InputError(f"SacreBLEU's {name} needs references: pass them, or leave {name} out.")
+    base, own_settings = settings_of(name)
     try:
-        metric: Metric = LEXICAL[base.upper()](references=streams, **own | settings)
-    except (ImportError, RuntimeError, OSError) as error:  # a tokenizer that is not installed, or cannot be fetched
-        raise SpecError(f"{name}: SacreBLEU cannot make it: {' '.join(str(error).split())}") from error
+        metric: Metric = LEXICAL[base.upper()](references=streams, **own_settings | settings)
+    except (ImportError, RuntimeError, OSError) as error:  # a tokenizer is missing or cannot be downloaded
+        raise SpecError(f"{name}: SacreBLEU cannot load it: {' '.join(str(error).split())}") from error
     return metric
 
 
 def _lexical_cell(
     name: str, streams: Streams, system: Sequence[str], references: Sequence[Sequence[str]] | None
 ) -> SystemScore:
-    """Score a system by one of SacreBLEU's metrics; its segments only where references are given by segment."""
-    cell = SystemScore(float(_lexical(name, streams).corpus_score(system, None).score), {}, (), {})
+    """Score a system by one of SacreBLEU's metrics, and its segments if per-segment references are passed."""
+    cell = SystemScore(float(_make_lexical(name, streams).corpus_score(system, None).score), {}, (), {})
     if references is None:
         return cell
-    # Sentences have a metric of their own, as on SacreBLEU's command line: BLEU has settings for them.
-    metric = _lexical(name, streams, **({"effective_order": True} if settings_of(name)[0] == "bleu" else {}))
+    # SacreBLEU's command line scores sentences with a metric of their own, because BLEU has settings for them.
+    metric = _make_lexical(name, streams, **({"effective_order": True} if settings_of(name)[0] == "bleu" else {}))
     return replace(
         cell,
         scores=tuple(
@@ -169,13 +177,13 @@ def _lexical_cell(
 
 
 class Sampled(NamedTuple):
-    """What a metric is resampled by.
+    """The statistics from which a metric is resampled.
 
     Attributes:
-        statistics: By system, what every segment adds to the corpus score; shape (segments, K).
-        score_of: From sums of statistics to corpus scores on SacreBLEU's scale.
-        scale: What they are divided by to be on the metric's own scale.
-        tolerance: Two corpus scores that differ by no more are equal.
+        statistics: Per system, the per-segment summands of the corpus score; shape (segments, K).
+        score_of: Maps sums of statistics to corpus scores on SacreBLEU's scale.
+        scale: Divisor from SacreBLEU's scale to the metric's.
+        tolerance: Corpus scores that differ by at most this are equal.
     """
 
     statistics: list[np.ndarray]
@@ -184,14 +192,14 @@ class Sampled(NamedTuple):
     tolerance: float
 
 
-def _sampled(metric: ScoredMetric, streams: Streams, predictions: Sequence[Sequence[str]]) -> Sampled:
-    """Return what a metric is resampled by: sums of segments' scores, or the counts of SacreBLEU's metrics."""
+def _make_sampled(metric: ScoredMetric, streams: Streams, predictions: Sequence[Sequence[str]]) -> Sampled:
+    """Return the sums of per-segment scores, or the counts of SacreBLEU's metrics."""
     if not isinstance(metric, str):
-        of_systems = metric.scores if isinstance(metric, ExternalScores) else [one.scores for one in metric[1]]
+        of_systems = metric.scores if isinstance(metric, ExternalScores) else [result.scores for result in metric[1]]
         scores = [np.array(values) for values in of_systems]
         statistics = [np.stack([SCALE * values, np.ones(len(values))], axis=1) for values in scores]
         return Sampled(statistics, lambda sums: sums[:, 0] / sums[:, 1], SCALE, SCALE * MEAN_ROUNDING)
-    lexical = _lexical(metric, streams)
+    lexical = _make_lexical(metric, streams)
 
     def score_of(sums: np.ndarray) -> np.ndarray:
         return np.array([lexical._compute_score_from_stats(row).score for row in sums.tolist()])  # noqa: SLF001
@@ -201,7 +209,7 @@ def _sampled(metric: ScoredMetric, streams: Streams, predictions: Sequence[Seque
     return Sampled(counts, score_of, 1.0, SCALE * COUNT_ROUNDING)
 
 
-def _column(
+def _make_column(
     metric: ScoredMetric,
     label: str,
     streams: Streams,
@@ -210,7 +218,7 @@ def _column(
     *,
     short: bool,
 ) -> MetricColumn:
-    """Return the column of a metric, with its signature, to which the draws were added."""
+    """Return a metric's column. Its signature includes the draws."""
     resamples = resampling.samples if resampling.test == "bs" else resampling.resamples
     drawn = ({"ar": resampling.samples} if resampling.test == "ar" else {}) | ({"bs": resamples} if resamples else {})
     draws: dict[str, Any] = {"seed": resampling.seed} | drawn if drawn else {}
@@ -222,12 +230,12 @@ def _column(
         signature = replace(metric[1][0].signature, **draws)
         shown, long = (signature.format(short=form) for form in (short, False))
         return MetricColumn(label, shown, hundred=False, cells=cells, long_signature=long)
-    lexical = _lexical(metric, streams)
-    of_lexical: Any = lexical.get_signature()
-    for name, text in ((name, str(value)) for name, value in draws.items()):
-        of_lexical.update(name, text)
+    lexical = _make_lexical(metric, streams)
+    lexical_signature: Any = lexical.get_signature()
+    for name, value in draws.items():
+        lexical_signature.update(name, str(value))
     head = LEXICAL_NAMES[settings_of(metric)[0]]
-    shown, long = (f"{head}|{of_lexical.format(short=form)}" for form in (short, False))
+    shown, long = (f"{head}|{lexical_signature.format(short=form)}" for form in (short, False))
     errors = isinstance(lexical, LEXICAL["TER"])
     return MetricColumn(label, shown, hundred=True, cells=cells, errors=errors, long_signature=long)
 
@@ -240,9 +248,9 @@ def _resample(
     keep_resamples: bool,
     against_all: bool,
 ) -> tuple[tuple[SystemScore, ...], PValues]:
-    """Add a test or intervals to a metric's cells, where requested; with `against_all`, return every two systems' p.
+    """Add the test and intervals to a metric's cells; with `against_all`, also return the pairwise p-values.
 
-    Draws and intervals are SacreBLEU's; `randomise` and `bootstrap` give the p-values.
+    Draws and intervals are SacreBLEU's. The p-values come from `randomise` and `bootstrap`.
     """
     test, seed = resampling.test, resampling.seed
     resamples = resampling.samples if test == "bs" else resampling.resamples
@@ -260,7 +268,7 @@ def _resample(
     observed = score_of(np.stack([values.sum(axis=0) for values in statistics]))  # (systems,)
 
     def test_pair(i: int, j: int) -> float | None:
-        """Return the p of the difference of two systems, the second of which is not the first."""
+        """Return the p of the difference between two systems."""
         if swaps is not None:
             return randomise(statistics[i], statistics[j], swaps, score_of, tolerance)
         if test != "bs":
@@ -283,9 +291,9 @@ def _resample(
         tested.append(replace(cell, **changes))
     if not (against_all and test):
         return tuple(tested), ()
-    every = range(len(cells))
-    p = {(i, j): test_pair(i, j) for i in every for j in every if i < j}
-    return tuple(tested), tuple(tuple(p.get((min(i, j), max(i, j))) for j in every) for i in every)
+    indices = range(len(cells))
+    p = {(i, j): test_pair(i, j) for i in indices for j in indices if i < j}
+    return tuple(tested), tuple(tuple(p.get((min(i, j), max(i, j))) for j in indices) for i in indices)
 
 
 def _add_documents(
@@ -296,7 +304,7 @@ def _add_documents(
     documents: Sequence[str],
     resampling: Resampling,
 ) -> tuple[SystemScore, ...]:
-    """Add the scores of documents, if there are some, to a metric's cells; to SacreBLEU's a document is a corpus."""
+    """Add document scores to a metric's cells. For SacreBLEU's metrics a document is a corpus."""
     if not documents:
         return cells
     draws = (resampling.samples if resampling.test == "bs" else resampling.resamples) or DOCUMENT_RESAMPLES

@@ -1,4 +1,4 @@
-"""Scores as text tables: one system with all its numbers, several side by side, LaTeX, TSV, JSON."""
+"""Comparisons as text: one system in detail, several side by side, LaTeX, Markdown, TSV, JSON."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ TEST_NAMES = {"bs": "paired bootstrap resampling", "ar": "paired approximate ran
 
 
 def number(column: MetricColumn, value: float, digits: int | None = None) -> str:
-    """Format a score; the default digits after the point are 4, and 2 on a scale to 100, where they mean the same."""
+    """Format a score with 4 decimals, or 2 on a scale to 100, unless `digits` is set."""
     return f"{value:.{(2 if column.hundred else 4) if digits is None else digits}f}"
 
 
 def text_table(comparison: SystemComparison, digits: int | None) -> str:
-    """Write a table for the terminal: a row per metric of one system, else per system; wide ones in several."""
+    """Write a table for the terminal: a row per metric for one system, a row per system for several."""
     table = _side_by_side(comparison, digits, "txt") if comparison.systems[1:] else _one_system(comparison, digits)
     test = textwrap.fill(describe_test(comparison), WIDTH, break_long_words=False, break_on_hyphens=False)
     signatures = "\n".join(["signatures:", *(f"  {line}" for line in signature_lines(comparison))])
@@ -29,7 +29,7 @@ def text_table(comparison: SystemComparison, digits: int | None) -> str:
 
 
 def paper_table(comparison: SystemComparison, digits: int | None, form: str) -> str:
-    """Write a table of LaTeX (``tex``) or Markdown (``md``), what its marks mean, and signatures."""
+    """Write a table in LaTeX (``tex``) or Markdown (``md``), with an explanation of its marks and the signatures."""
     tables = [_side_by_side(comparison, digits, form)]
     tables += [*_matrices(comparison, form), *_documents(comparison, digits, form)]
     write, mark = (escape_latex, "% {}") if form == "tex" else (str, "- `{}`")
@@ -58,7 +58,7 @@ def _side_by_side(comparison: SystemComparison, digits: int | None, form: str) -
 
 
 def _matrices(comparison: SystemComparison, form: str) -> list[str]:
-    """Write a matrix per metric, with the p of the difference of every two systems, where they were tested."""
+    """Write a matrix of pairwise p-values per metric, if all pairs were tested."""
     names, matrices = list(comparison.systems), list[str]()
     for column in comparison.columns:
         rows = [
@@ -72,7 +72,7 @@ def _matrices(comparison: SystemComparison, form: str) -> list[str]:
 
 
 def _documents(comparison: SystemComparison, digits: int | None, form: str) -> list[str]:
-    """Write the table of documents, with a row per document and system; no table without documents."""
+    """Write a table with a row per document and system; none without documents."""
     rows = []
     for document in dict.fromkeys(comparison.documents):
         for i, system in enumerate(comparison.systems):
@@ -85,7 +85,7 @@ def _documents(comparison: SystemComparison, digits: int | None, form: str) -> l
 
 
 def _document_cell(cell: SystemScore, document: str) -> SystemScore:
-    """Return a document's score as a cell of a table."""
+    """Return a document's score as a table cell."""
     part = cell.documents[document]
     return SystemScore(part.score, {}, (), {"segments": part.segments}, part.mean, part.ci)
 
@@ -100,12 +100,12 @@ def _score(column: MetricColumn, cell: SystemScore, digits: int | None) -> str:
 
 
 def describe_test(comparison: SystemComparison) -> str:
-    """Explain the test of a comparison and its marks; empty without a test."""
+    """Explain the comparison's test and marks; empty without a test."""
     test, baseline = comparison.resampling, comparison.systems[0]
     if test is None or not test.test:
         return ""
     name = f"{TEST_NAMES[str(test.test)]}, {test.samples} samples, seed {test.seed}"
-    pairs = "every two systems" if comparison.columns[0].p_values else f"every system against {visible(baseline)}"
+    pairs = "all pairs of systems" if comparison.columns[0].p_values else f"each system against {visible(baseline)}"
     return (
         f"{name}: {pairs}. p is the probability of a difference at least this large "
         "if both came from the same process; * marks p < 0.05. It says that systems differ, not which is better."
@@ -113,7 +113,7 @@ def describe_test(comparison: SystemComparison) -> str:
 
 
 def signature_lines(comparison: SystemComparison) -> list[str]:
-    """Return every column's signature, after the column's name where that is not the signature's metric."""
+    """Return every column's signature, prefixed with the column's name if that is not the signature's metric."""
     lines = []
     for column in comparison.columns:
         metric = column.signature.partition("|")[0].partition("(")[0]
@@ -122,7 +122,7 @@ def signature_lines(comparison: SystemComparison) -> list[str]:
 
 
 def tsv_table(comparison: SystemComparison, digits: int | None) -> str:
-    """Write tab-separated values: a line per system and metric, and per document of it; the signature is last."""
+    """Write tab-separated values: a line per system and metric, then one per document; the signature comes last."""
     lines = [["system", "metric", "score", *OUTPUTS, "mean", "ci", "p_value", *COUNTS, "signature"]]
     documents = dict.fromkeys(comparison.documents)
     entries = [
@@ -143,7 +143,7 @@ def tsv_table(comparison: SystemComparison, digits: int | None) -> str:
 
 
 def json_table(comparison: SystemComparison, *, segments: bool) -> str:
-    """Write a JSON object per system and metric in full precision, with every segment's score if `segments`."""
+    """Write a JSON object per system and metric in full precision, with per-segment scores if `segments`."""
     rows = []
     for system, column, cell in _cells(comparison):
         row: dict[str, object] = {"system": system, "metric": column.name, "score": cell.score}
@@ -160,7 +160,7 @@ def json_table(comparison: SystemComparison, *, segments: bool) -> str:
 
 
 def sentence_lines(comparison: SystemComparison, digits: int | None, *, header: bool) -> str:
-    """Write a line per segment and a column per system and metric, separated by tabs; `digits` as for `number`."""
+    """Write a line per segment with a tab-separated column per system and metric; `digits` as for `number`."""
     cells = _cells(comparison)
     lines = ["\t".join(f"{_escape(system)}:{column.name}" for system, column, _ in cells)] if header else []
     numbers = [[number(column, value, digits) for value in cell.scores] for _, column, cell in cells]
@@ -168,11 +168,11 @@ def sentence_lines(comparison: SystemComparison, digits: int | None, *, header: 
 
 
 def _cells(comparison: SystemComparison) -> list[tuple[str, MetricColumn, SystemScore]]:
-    """Return every system's score by every metric."""
+    """Return every cell with its system and column."""
     systems = enumerate(comparison.systems)
     return [(system, column, column.cells[i]) for i, system in systems for column in comparison.columns]
 
 
 def _escape(text: str) -> str:
-    """Write a name so that it cannot break its row."""
+    """Escape a name so that it stays in its row."""
     return visible(text.replace("\\", "\\\\"))

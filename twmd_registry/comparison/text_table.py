@@ -1,6 +1,6 @@
-"""Tables as text, Markdown, LaTeX and TSV, at most 100 columns wide where lines break.
+"""Tables as text, Markdown, LaTeX and TSV. Plain text is at most 100 columns wide if lines can be wrapped.
 
-Importing it loads no numpy: the command line reads `FORMATS` at its start.
+Importing this module loads no numpy, because the command line reads `FORMATS` at startup.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any, NamedTuple
 from twmd_registry.messages import visible
 
 MISSING, UNDEFINED = "-", "undefined"
-"""The cell of a data set that is not available, or of an undefined number; of a correlation that is not defined."""
+"""Cell of a data set or number that is missing, and of a correlation that is undefined."""
 FORMATS = {"txt": "simple", "md": "github", "tex": "latex_booktabs", "tsv": "tsv"}
-"""The forms of tables, by the suffix of such a file, and what `tabulate` calls each."""
+"""Table formats by file suffix, and `tabulate`'s name for each."""
 WIDTH, MIN_WIDTH, MAX_WHOLE, MARGIN = 100, 24, 50, "  "
-"""Characters of a plain table at most, of a column with broken words at least, of a system's name that is not wrapped
-at most, and what `tabulate` adds to heads.
+"""Maximum width of a plain table, minimum width of a column with broken words, maximum width of an unwrapped system
+name, and the margin that `tabulate` adds to headings.
 """
 _LATEX = str.maketrans({"μ": r"$\mu$", "±": r"$\pm$", "|": r"\textbar{}"})
-"""Characters that `tabulate` leaves as they are, which not every LaTeX sets right."""
+"""Characters that `tabulate` does not escape, but not every LaTeX can typeset."""
 
 
 class TextTable(NamedTuple):
-    """A table whose cells are texts."""
+    """A table of strings."""
 
     name: str
     header: tuple[str, ...]
@@ -41,10 +41,18 @@ def write_table(
     *,
     whole: bool = False,
 ) -> str:
-    """Write a table in a form of `FORMATS`, a plain one with rows at most `WIDTH` wide: heads and texts are wrapped; of
-    too many columns there are several tables, each with the first `names` columns, which name the rows, or those before
-    all numbers; too many of them are written as one. Numbers are ``right`` in `align`, or without it, are decimals.
-    With `whole`, the first column is wrapped beyond `MAX_WHOLE` characters only.
+    """Write a table in a format of `FORMATS`.
+
+    A plain table wraps headings and texts to stay within `WIDTH`. If there are too many columns it is split, and every
+    part repeats the columns that name the rows. If there are too many of those, they are merged into one.
+
+    Args:
+        header: Headings.
+        rows: Cells by row.
+        form: A key of `FORMATS`.
+        align: ``left`` or ``right`` per column; ``right`` marks numbers. Without it, columns of decimals are numbers.
+        names: How many columns name the rows; by default those before the first number.
+        whole: Whether to wrap the first column only beyond `MAX_WHOLE` characters.
     """
     pipe = r"\|" if form == "md" else "|"
     cells = [[visible(str(cell)).replace("|", pipe) for cell in row] for row in (header, *rows)]
@@ -69,24 +77,24 @@ def write_table(
     for limits in layouts:
         head, *lines = ([row[k] for k in limits] for row in cells)
         settings: dict[str, Any] = {"colalign": [align[k] for k in limits] if align else None}
-        if lines:  # the heads of a table without rows are not wrapped: tabulate 0.9 fails
+        if lines:  # tabulate 0.9 cannot wrap the headings of an empty table
             settings["maxcolwidths"] = list(limits.values())
             settings["maxheadercolwidths"] = [limit and limit - len(MARGIN) for limit in limits.values()]
         tables.append(tabulate(lines, headers=head, tablefmt=FORMATS[form], disable_numparse=True, **settings))
-    if form == "tex":  # a bracket or star at the start of a row would be an argument of the line break before it
+    if form == "tex":  # a bracket or star at the start of a row would be an argument of the preceding line break
         return re.sub(r"(?m)^(?= *[\[*])", "{}", tables[0]).translate(_LATEX)
     return "\n\n".join(tables)
 
 
 def _are_decimals(cells: Sequence[str]) -> bool:
-    """Return whether all cells that are not missing begin with a number, and one with a decimal."""
+    """Return whether all cells that are not missing start with a number, at least one of them a decimal."""
     numbers = [re.match(r"[-+]?\d+(\.\d+)?(\s|$)", cell) for cell in cells if cell not in {"", MISSING, UNDEFINED}]
     return all(numbers) and any(number[1] for number in numbers if number)
 
 
 def _measure(head: str, cells: Sequence[str], *, is_number: bool) -> tuple[int, int]:
-    """Return a column's width without wrapping, and the least one, by which no number and no usual word is broken."""
-    from wcwidth import wcswidth as width  # as `tabulate` measures, a wide letter as two characters
+    """Return a column's unwrapped width, and the least width that breaks no number and no usual word."""
+    from wcwidth import wcswidth as width  # like `tabulate`, counts a wide letter as two characters
 
     words = [*(word + MARGIN for word in head.split()), *(word for cell in cells for word in cell.split())]
     least = max(len(MARGIN), min(MIN_WIDTH, max(map(width, words), default=0)), *map(width, cells if is_number else ()))
@@ -94,11 +102,11 @@ def _measure(head: str, cells: Sequence[str], *, is_number: bool) -> tuple[int, 
 
 
 def _layout(widths: Sequence[tuple[int, int]], names: int) -> list[dict[int, int | None]]:
-    """Return the columns of every table that a table is split into, each with its limit; None if it is not wrapped."""
+    """Split columns into tables; map each column to its limit, None if it is not wrapped."""
     least = [width for _, width in widths]
-    most = WIDTH - 2 * names - max(least[names:], default=0)  # that names may take
+    most = WIDTH - 2 * names - max(least[names:], default=0)  # available to the naming columns
     while sum(least[:names]) > most and (widest := max(least[:names])) > MIN_WIDTH // 2:
-        least[least.index(widest)] -= 1  # words of names are broken rather than numbers
+        least[least.index(widest)] -= 1  # break words of names rather than numbers
     room = WIDTH + 2 - sum(least[:names]) - 2 * names
     least[names:] = [min(width, room - 2) for width in least[names:]]
 
@@ -110,12 +118,12 @@ def _layout(widths: Sequence[tuple[int, int]], names: int) -> list[dict[int, int
             parts[-1].append(k)
         return parts
 
-    even = math.ceil((len(least) - names) / len(cut(len(least))))  # about as many columns in each
+    even = math.ceil((len(least) - names) / len(cut(len(least))))  # a similar number of columns in each table
     return [_fit({k: (widths[k][0], least[k]) for k in (*range(names), *part)}) for part in cut(even)]
 
 
 def _fit(widths: Mapping[int, tuple[int, int]]) -> dict[int, int | None]:
-    """Return the limits of a table's columns, None for those that are not wrapped: the widest ones are."""
+    """Return the limits of a table's columns, None if not wrapped. The widest columns are wrapped."""
     limits = {k: need for k, (need, _) in widths.items()}
     while sum(limits.values()) + 2 * (len(limits) - 1) > WIDTH:
         limits[max((k for k in limits if limits[k] > widths[k][1]), key=lambda k: limits[k])] -= 1
@@ -123,20 +131,20 @@ def _fit(widths: Mapping[int, tuple[int, int]]) -> dict[int, int | None]:
 
 
 def as_text(table: TextTable, form: str, names: int = 0) -> str:
-    """Write a table, as `write_table` does, below its name; ``tsv`` leaves the name out."""
+    """Write a table below its name; ``tsv`` leaves the name out."""
     name, header, rows = table
     return {"tsv": "", "tex": f"% {name}\n"}.get(form, f"{name}\n\n") + write_table(header, rows, form, names=names)
 
 
 def as_report(tables: Iterable[TextTable], notes: Iterable[str], form: str) -> str:
-    """Write tables in a form of `FORMATS`, and lines below them, as comments where the form has them."""
+    """Write tables, then notes below them, as comments if the format has comments."""
     sign = {"tex": "% ", "tsv": "# "}.get(form, "")
     below = "\n".join(f"{sign}{visible(line)}" for line in notes)
     return "\n\n".join([*(as_text(table, form) for table in tables), below])
 
 
 def between(low: float | None, high: float | None, digits: int = 3) -> str | None:
-    """Write an interval; None where there is none."""
+    """Write an interval; None without one."""
     return None if low is None or high is None else f"{low:.{digits}f} .. {high:.{digits}f}"
 
 
@@ -148,5 +156,5 @@ _ESCAPES = str.maketrans(
 
 
 def escape_latex(text: str) -> str:
-    """Escape a text for LaTeX; a line may break after each bar, as between the fields of a signature."""
+    """Escape a text for LaTeX. Lines may break after each bar, as between the fields of a signature."""
     return text.translate(_ESCAPES)

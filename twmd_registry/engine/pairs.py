@@ -157,7 +157,7 @@ def check_rows(
         rows.append(str.__str__(entry))
     if missing and not optional:
         first, *others = missing
-        also = f"; rows without a text, too: {name_rows(others)}" if others else ""
+        also = f"; other rows without a text: {name_rows(others)}" if others else ""
         hint = "Fill in what is missing, or leave these rows out by drop_missing=True"
         raise InputError(f"{name}[{first}] must be a text; got {_describe(missing[first])}{also}. {hint}.")
     return rows

@@ -1,1 +1,1 @@
-"""What users have on disk: lines of text, tables and compressed files, each read in one place."""
+"""Readers of users' files: lines of text, tables and compressed files."""

@@ -1,4 +1,4 @@
-"""Files compressed by gzip or xz, read whole with bounds on what they unpack to."""
+"""Read files compressed by gzip or xz, with a bound on their unpacked size."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ LONGEST_LINE = 1 << 23
 PARQUET = b"PAR1"
 _PIECE = 1 << 20
 _GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
-MAX_UNPACKED, LARGEST_RATIO = 1 << 28, 100
-"""A compressed file unpacks to at most so many bytes, or so often its size; text shrinks to a third or a tenth."""
+MAX_UNPACKED, MAX_RATIO = 1 << 28, 100
+"""Limits of a compressed file: bytes when unpacked, or multiple of its size, whichever is larger."""
 
 
 def is_packed(content: bytes) -> bool:
-    """Return whether content begins as gzip or xz does."""
+    """Return whether content is compressed by gzip or xz."""
     return content.startswith((_GZIP, _XZ))
 
 
 def open_unpacked(file: io.BufferedReader) -> io.BufferedIOBase:
-    """Return a file of the unpacked content of a file that was just opened; gzip and xz show in the first bytes."""
+    """Return the unpacked content of a newly opened file; its first bytes reveal gzip and xz."""
     first = file.peek(len(_XZ))
     if first.startswith(_GZIP):
         return gzip.GzipFile(fileobj=file)
@@ -37,10 +37,13 @@ def open_unpacked(file: io.BufferedReader) -> io.BufferedIOBase:
 
 
 def read_whole(name: object, opened: Callable[[], AbstractContextManager[Any]], max_bytes: float = math.inf) -> bytes:
-    """Read a file to its end; raises FileError where it cannot be read or unpacked, and, before it fills the memory,
-    for a line that no text has and for more bytes than `max_bytes`.
+    """Read a file to its end.
+
+    Raises:
+        FileError: The file cannot be read or unpacked, has a line that is too long for text, or unpacks to more than
+            `max_bytes`. Reading stops before the memory is full.
     """
-    content, line, is_text, problem = io.BytesIO(), 0, True, ""  # its bytes are returned without a copy
+    content, line, is_text, problem = io.BytesIO(), 0, True, ""  # BytesIO returns its bytes without a copy
     try:
         with opened() as file:
             while not problem and (piece := file.read(_PIECE)):
@@ -49,13 +52,13 @@ def read_whole(name: object, opened: Callable[[], AbstractContextManager[Any]], 
                 content.write(piece)
                 line = len(piece) - 1 - piece.rfind(b"\n") + (0 if b"\n" in piece else line)
                 if content.tell() > max_bytes:
-                    problem = f" unpacks to more than {max_bytes:,} bytes, far more than its own: unpack it yourself"
+                    problem = f" unpacks to more than {max_bytes:,} bytes, far more than its size: unpack it yourself"
                 elif is_text and line > LONGEST_LINE:
                     hint = "; write its array as JSON lines (jq -c '.[]')" if content.getvalue()[:1] == b"[" else ""
-                    problem = f" has a line of more than {LONGEST_LINE:,} bytes: this is no text{hint}"
+                    problem = f" has a line of more than {LONGEST_LINE:,} bytes: it is not text{hint}"
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise FileError(f"{name} is compressed and cannot be unpacked ({error}): was it cut off?") from error
-    except (OSError, ValueError) as error:  # a name with NUL is a ValueError
+    except (OSError, ValueError) as error:  # ValueError: a name with NUL
         raise FileError(f"{name!s:.200}: {getattr(error, 'strerror', None) or error}.") from error
     if problem:
         raise FileError(f"{name}{problem}.")
@@ -63,10 +66,10 @@ def read_whole(name: object, opened: Callable[[], AbstractContextManager[Any]], 
 
 
 def unpack(name: object, content: bytes) -> bytes:
-    """Undo gzip or xz, and return other content as it is; raises FileError as `read_whole`."""
+    """Undo gzip or xz; return other content unchanged. Raises FileError as `read_whole`."""
     if not is_packed(content):
         return content
-    max_bytes = max(MAX_UNPACKED, LARGEST_RATIO * len(content))
+    max_bytes = max(MAX_UNPACKED, MAX_RATIO * len(content))
     return read_whole(name, lambda: open_unpacked(io.BufferedReader(io.BytesIO(content))), max_bytes)
 
 

@@ -1,4 +1,4 @@
-"""Lines of text: line ends, decoding, and content that is clearly not one text per line."""
+"""Lines of text: line ends, decoding, and the refusal of other formats."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from twmd_registry.errors import FileError, not_utf8
 from twmd_registry.files.compressed import PARQUET, is_packed, read_content
 
 MAX_NULLS = 0.1
-"""The share of NUL bytes among the first 4,096 from which on text is taken for UTF-16 or UTF-32 without a mark."""
+"""Share of NUL bytes in the first 4,096 above which text is taken for UTF-16 or UTF-32 without a mark."""
 ENDS_IN_CR = "ends its lines with CR alone, as old Macs did: convert it first (tr '\\r' '\\n' < FILE)"
-_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)  # UTF-32-LE's begins with the first
+_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)  # the first is a prefix of UTF-32-LE's
 NO_UTF8 = "is UTF-16 or UTF-32: convert it first (iconv -f UTF-16 -t UTF-8 FILE)"
 
 
 def find_encoding_problem(content: bytes) -> str:
-    """Return why bytes that may be UTF-8 are no lines of it: other code units, or line ends of CR alone; or nothing."""
+    """Return why bytes are not lines of UTF-8 (UTF-16, UTF-32, or line ends of CR alone); empty if they may be."""
     start = content[:4096]
     if start.startswith(_MARKS) or start.count(0) > MAX_NULLS * len(start):
         return NO_UTF8
@@ -29,7 +29,7 @@ def find_encoding_problem(content: bytes) -> str:
 
 
 def decode(name: object, content: bytes) -> str:
-    """Decode UTF-8, with or without a byte-order mark; raises FileError, which names the line, for anything else."""
+    """Decode UTF-8, with or without a byte-order mark; raise FileError, with the line, for anything else."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -40,7 +40,7 @@ def decode(name: object, content: bytes) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    r"""Split text at ``\n`` and nothing else, without one ``\r`` before each; a last line without an end counts."""
+    r"""Split text at ``\n`` only, and drop one ``\r`` before each; the last line needs no end."""
     lines = text.split("\n")
     if lines[-1] == "":
         del lines[-1]
@@ -48,27 +48,23 @@ def split_lines(text: str) -> list[str]:
 
 
 def visible_files(folder: Path, pattern: str) -> list[Path]:
-    """Return the files and folders of a folder that match a pattern, sorted, without hidden ones: macOS writes
-    ``._NAME`` beside a file, editors and notebooks write their own.
-    """
+    """Return the files and folders that match a pattern, sorted, without hidden ones, such as macOS's ``._NAME``."""
     return sorted(path for path in folder.glob(pattern) if not path.name.startswith("."))
 
 
 def read_lines(path: Path) -> list[str]:
-    """Read a file's lines, as `split_lines` cuts them."""
+    """Read a file's lines as `split_lines` cuts them."""
     return split_lines(decode(path, read_content(path)))
 
 
 def digest_of_file(content: bytes) -> str:
-    """Return the sha256 of a file; for text, of a copy whose lines end in LF: a checkout may write
-    CR LF, which is not content.
-    """
+    """Return the sha256 of a file; CR LF in text counts as LF, because a checkout may convert it."""
     is_text = not is_packed(content) and not content.startswith(PARQUET)
     return hashlib.sha256(content.replace(b"\r\n", b"\n") if is_text else content).hexdigest()
 
 
 class Structure(NamedTuple):
-    """A form that shows in the lines of a file, and what to do where a text per line is expected."""
+    """A format that a file's lines reveal, and what to do if a text per line is expected."""
 
     name: str
     remedy: str
@@ -81,7 +77,7 @@ def _all_match(pattern: str) -> Callable[[Sequence[str]], bool]:
 
 
 NBEST = r"\s*(\d+) *\|\|\| ?(.*?) *(?:\|\|\||$)"
-"""A line of an n-best list, as Moses writes it: the segment's number, a text, and whatever follows."""
+"""A line of an n-best list in Moses's format: segment number, text, and anything after that."""
 _NBEST = re.compile(NBEST, re.DOTALL)
 _ROOT = re.compile(r"\s*<(\?xml|!doctype|!--|(srcset|refset|tstset|mteval|dataset|tmx|xliff|html)[\s>])", re.IGNORECASE)
 _ELEMENT = r"<(?!(?:em|strong|span|code|sub|sup)\b)([a-z][\w:.-]+)\b[^<>]*>"  # of a file; not of a formatted text
@@ -93,7 +89,7 @@ _BEGINS_JSON = re.compile(r"\s*(\[\s*)?[\[{]\s*$")
 
 
 def _has_header(lines: Sequence[str]) -> bool:
-    """Return whether lines are records of CSV: names with a comma or semicolon between them, and as many fields."""
+    """Return whether lines are CSV: names separated by commas or semicolons, then records of as many fields."""
     header = _HEADER.fullmatch(lines[0])
     if header is None or len(lines) == 1:
         return False
@@ -117,50 +113,50 @@ def _is_markup(lines: Sequence[str]) -> bool:
 STRUCTURES = (
     Structure(
         "XML or SGML",
-        "write the text of every segment into a line first (of a published test set, sacrebleu --echo does)",
+        "write the text of every segment on a line first (for a published test set, use sacrebleu --echo)",
         _is_markup,
     ),
     Structure(
         "subtitles",
-        "keep their text alone, one line per segment",
+        "keep only their text, one line per segment",
         lambda lines: any(map(re.compile(r"\s*(\d+:)?\d\d:\d\d[.,]\d{3} --> ").match, lines)),
     ),
     Structure(
         "texts as JSON",
-        "write them as they are (jq -r), or name the columns of JSON lines",
+        "write them as plain text (jq -r), or name the columns of JSON lines",
         lambda lines: (
             _all_match(r'\s*"([^"\\]|\\.)*",?\s*$')(lines) and any(re.search(r'\\["\\ntu]', line) for line in lines)
         ),
     ),
     Structure(
         "an n-best list",
-        "keep one text per segment, or choose it by 'twmd mbr', which reads such lists",
+        "keep one text per segment, or choose it with 'twmd mbr', which reads such lists",
         _all_match(NBEST),
     ),
-    Structure("fields with ||| between them", "keep one text per line", _all_match(r".* \|\|\| ")),
+    Structure("fields separated by |||", "keep one text per line", _all_match(r".* \|\|\| ")),
     Structure(
-        "fields with tabs between them",
-        "keep one (cut -f 1 FILE), or begin with a line of names, such as prediction and reference, of which "
-        "--prediction-column and --reference-column take others (quoted names need --quoted-tsv)",
+        "fields separated by tabs",
+        "keep one (cut -f 1 FILE), or add a header with names such as prediction and reference; "
+        "--prediction-column and --reference-column choose others (quoted names need --quoted-tsv)",
         _all_match(r".*\t"),
     ),
     Structure(
-        "a table with names in its first line",
-        "name its columns by --prediction-column and --reference-column",
+        "a table with a header",
+        "choose its columns with --prediction-column and --reference-column",
         _has_header,
     ),
     Structure(
-        "quoted fields of CSV without names",
-        "begin with a line of names, such as prediction,reference, or keep one text per line",
+        "quoted fields of CSV without a header",
+        "add a header, such as prediction,reference, or keep one text per line",
         _all_match(rf"\s*{_QUOTED}([,;]{_QUOTED})+\s*$"),
     ),
     Structure("a table of Markdown", "keep one text per line", _all_match(r"\s*\|.*\|\s*$")),
     Structure(
-        "lists or objects of a program",
+        "lists or objects of a programming language",
         'write JSON lines: {"prediction": "...", "references": ["...", "..."]}',
         _all_match(
             r"\s*((\[\s*(['\"\[{].*)?\]|\{\s*(['\"].*)?\}),?\s*$|(\[\s*)?\{\s*\"[^\"]*\"\s*:)"
-        ),  # may be cut off
+        ),  # a list may be cut off
     ),
     Structure(
         "JSON that cannot be read",
@@ -168,11 +164,11 @@ STRUCTURES = (
         lambda lines: len(lines) > 1 and bool(_BEGINS_JSON.match(lines[0])),
     ),
 )
-"""Forms that are clearly not one text per line, each in all lines but blank ones; the first that shows is named."""
+"""Formats that are clearly not one text per line. All lines but blank ones must match; the first format is reported."""
 
 
 def check_lines(name: object, lines: Sequence[str], override: str = "") -> None:
-    """Refuse lines that are clearly not one text each, by a FileError; `override` says how they are read all the same.
+    """Raise FileError for lines that are clearly not one text each; `override` says how to read them anyway.
 
     >>> check_lines("out.txt", ["0 ||| it rains ||| LM0= -3"])
     Traceback (most recent call last):
@@ -186,8 +182,10 @@ def check_lines(name: object, lines: Sequence[str], override: str = "") -> None:
 
 
 def read_nbest(name: object, lines: Sequence[str]) -> list[list[str]] | None:
-    """Return the texts of every segment of an n-best list; None for other lines. Raises FileError for a segment without
-    a line.
+    """Return the texts of every segment of an n-best list; None for other lines.
+
+    Raises:
+        FileError: A segment has no line.
     """
     matches = [_NBEST.match(line) for line in lines if line.strip()]
     if not matches or not all(matches):
@@ -197,5 +195,5 @@ def read_nbest(name: object, lines: Sequence[str]) -> list[list[str]] | None:
         groups.setdefault(int(match[1]), []).append(match[2])
     numbers = range(min(groups), max(groups) + 1)
     if missing := next((number for number in numbers if number not in groups), None):
-        raise FileError(f"{name} is an n-best list without a line of segment {missing}: every segment needs one.")
+        raise FileError(f"{name} is an n-best list without a line for segment {missing}: every segment needs one.")
     return [groups[number] for number in numbers]

@@ -1,4 +1,4 @@
-"""Scores of segments that other programs wrote: lines of numbers, tables, comet-score's JSON, mt-metrics-eval's."""
+"""Per-segment scores from other programs: lines of numbers, tables, comet-score's JSON, mt-metrics-eval's files."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from twmd_registry.files.tables import TABLE_SUFFIXES, TableRow, form_of, parse_
 from twmd_registry.messages import no_column
 
 USUAL_NAMES = ("COMET", "score")
-"""Columns that hold scores where none has the metric's name: comet-score's, and anyone's."""
+"""Score columns to try if none has the metric's name."""
 SYSTEM = "system"
-"""The column that names the system of a row."""
+"""Column of the row's system."""
 
 
 class ScoreFile(NamedTuple):
-    """The scores in a file, in its order: by system, or under None where it names no system. `places` are where the
-    first score of every system stands, for messages.
+    """The scores in a file, in order, by system, or under None without systems.
+
+    `places` locates the first score of every system for messages.
     """
 
     name: str
@@ -30,14 +31,19 @@ class ScoreFile(NamedTuple):
 
     @property
     def short_name(self) -> str:
-        """Its name without its folder."""
+        """The name without its folder."""
         return Path(self.name).name
 
 
 def read_score_file(path: Path, metric: str) -> ScoreFile:
-    """Read a file of scores by a metric: one number per line; ``SYSTEM<TAB>SCORE`` per line, as mt-metrics-eval writes
-    ``.seg.score``; a table with a column of the metric's name (or ``COMET``, or ``score``) and maybe ``system``; or the
-    object that ``comet-score --to_json`` writes. Raises FileError, which names the row, for anything else.
+    """Read a file of per-segment scores.
+
+    Formats are one number per line; ``SYSTEM<TAB>SCORE`` per line, as in mt-metrics-eval's ``.seg.score``; a table with
+    a column of the metric's name (or ``COMET`` or ``score``) and an optional ``system``; and the JSON of
+    ``comet-score --to_json``.
+
+    Raises:
+        FileError: Anything else; names the row.
     """
     name = str(path)
     packed = read_whole(name, lambda: path.open("rb"))
@@ -54,7 +60,7 @@ def read_score_file(path: Path, metric: str) -> ScoreFile:
     elif form in TABLE_SUFFIXES:
         rows = read_rows(name, content, form)
         for row in rows:
-            value = row.take(_column(row, metric))
+            value = row.take(_find_column(row, metric))
             add(row.label(SYSTEM) if SYSTEM in row.values else None, value, row.where)
     else:
         for number, line in enumerate(split_lines(decode(name, content)), 1):
@@ -66,22 +72,22 @@ def read_score_file(path: Path, metric: str) -> ScoreFile:
 
 
 def _add_comet(name: str, content: bytes, metric: str, add: Callable[[str | None, Any, str], None]) -> None:
-    """Add the scores of an object of JSON with the rows of every system: a list of objects, or of numbers."""
+    """Add the scores of a JSON object with a list of objects or numbers per system."""
     try:
         table = parse_json(decode(name, content))
     except ValueError as error:
         raise FileError(f"{name} is not JSON: {error}.") from error
     for system, rows in table.items():
         if not isinstance(rows, list):
-            raise FileError(f"{name}, {system}: expected a list of segments, as comet-score --to_json writes it.")
+            raise FileError(f"{name}, {system}: expected a list of segments, as comet-score --to_json writes.")
         for number, row in enumerate(rows, 1):
             where = f"{name}, {system}, row {number}"
             cells = TableRow(where, row if isinstance(row, dict) else {metric: row}, number)
-            add(system, cells.take(_column(cells, metric)), where)
+            add(system, cells.take(_find_column(cells, metric)), where)
 
 
-def _column(row: TableRow, metric: str) -> str:
-    """Return the column of a row that holds the scores of a metric; raises FileError if none does."""
+def _find_column(row: TableRow, metric: str) -> str:
+    """Return the column with a metric's scores; raise FileError if there is none."""
     found = next((column for column in (metric, *USUAL_NAMES) if column in row.values), None)
     if found is None:
         raise FileError(f"{row.header or row.where}: {no_column([metric], row.values)}.")

@@ -1,4 +1,4 @@
-"""Tables: JSON lines and arrays, CSV, TSV and Parquet, with a row's texts, names and numbers."""
+"""Tables in JSON lines, JSON arrays, CSV, TSV and Parquet, and the cells of their rows."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from twmd_registry.files.lines import decode, find_encoding_problem, read_lines
 from twmd_registry.messages import name_rows, no_column, warn
 from twmd_registry.registry.references import is_absent, is_missing, present_references
 
-DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # spreadsheets write ; where a comma is the decimal point
-"""By suffix, the delimiters of delimited text; the first that splits the header into most names is used."""
+DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # spreadsheets write ; if a comma is the decimal point
+"""Delimiters by suffix. The one that splits the header into most names is used, the first of several."""
 PARQUET_SUFFIXES = (".parquet", ".pq")
 STREAMED_SUFFIXES = (*DELIMITERS, ".jsonl", ".ndjson", *PARQUET_SUFFIXES)
-"""Suffixes of tables whose rows can be read from anywhere in the file."""
+"""Suffixes of tables that can be read from any row on."""
 TABLE_SUFFIXES = (*STREAMED_SUFFIXES, ".json")
 USUAL_REFERENCES = ("references", "reference")
 _SHOWN = 60
@@ -36,28 +36,28 @@ _LIST = re.compile(r"\[\s*(['\"].*|null\s*(,.*)?)?\]\s*", re.DOTALL)
 _BLANK_LINES = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t]*\r?\n)*")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 _CR = "\udc0d"
-"""What stands for a CR while `csv`, which would end a row there, splits a line; decoded text never has it."""
-SAY_QUOTED = "if cells are quoted as in CSV, say so (--quoted-tsv, or table:FILE,quoted=yes), or name the file .csv"
+"""Stands for CR while `csv` splits a line, because `csv` would end the row there. Decoded text never has it."""
+SAY_QUOTED = "if cells are quoted as in CSV, add --quoted-tsv (or table:FILE,quoted=yes), or rename the file to .csv"
 Values = dict[str, Any] | str
-"""The values of a row by column, or the reason why it has none."""
+"""A row's values by column, or the reason why it has none."""
 
 
 def check_quoted(option: str, forms: Iterable[str | None]) -> None:
-    """Raise SpecError if an option says how TSV is quoted, and no file is TSV."""
+    """Raise SpecError if an option concerns the quoting of TSV, but no file is TSV."""
     if ".tsv" not in forms:
-        raise SpecError(f"{option} is for TSV, and no file is one: leave it out.")
+        raise SpecError(f"{option} applies to TSV, but no file is TSV: leave it out.")
 
 
 def form_of(name: str) -> str:
-    """Return the suffix of a file's form, in lower case; for a compressed file, of its content."""
+    """Return the suffix of a file's format in lower case, without a compressed file's .gz or .xz."""
     path = Path(name.lower())
     return Path(path.stem).suffix if path.suffix in PACKED else path.suffix
 
 
 def detect_form(name: str, content: bytes, columns: Sequence[str], *, quoted_tsv: bool = False) -> str | None:
-    """Return the form of a table by its name or content; None for lines of text.
+    """Return a table's format by its name or content; None for lines of text.
 
-    JSON shows in its syntax, delimited text in a header that names one of `columns`.
+    JSON is recognised by its syntax, delimited text by a header with one of `columns`.
     """
     form = form_of(name)
     if form in TABLE_SUFFIXES:
@@ -79,10 +79,10 @@ def detect_form(name: str, content: bytes, columns: Sequence[str], *, quoted_tsv
 
 
 def _detect_json(content: bytes, line: bytes, columns: Sequence[str]) -> str | None:
-    """Return the form of text that begins with a bracket, or None where it is no JSON of rows or texts."""
+    """Return the format of text that starts with a bracket; None unless it is JSON with rows or texts."""
     if isinstance(values := _parse_row(line), dict):
-        every = (own.strip() for own in io.BytesIO(content))
-        is_table = not set(columns).isdisjoint(values) or all(own[:1] + own[-1:] in {b"", b"{}"} for own in every)
+        rows = (row.strip() for row in io.BytesIO(content))
+        is_table = not set(columns).isdisjoint(values) or all(row[:1] + row[-1:] in {b"", b"{}"} for row in rows)
         return ".jsonl" if is_table else None
     if content[-1:] not in {b"]", b"}"}:
         return None
@@ -96,7 +96,7 @@ def _detect_json(content: bytes, line: bytes, columns: Sequence[str]) -> str | N
 
 @contextmanager
 def _long_cells() -> Iterator[None]:
-    """Let cells of delimited text be as long as lines; csv's limit, which is the process's, is 131,072 characters."""
+    """Allow cells as long as lines; csv's process-wide limit is 131,072 characters."""
     before = csv.field_size_limit(compressed.LONGEST_LINE)
     try:
         yield
@@ -105,7 +105,7 @@ def _long_cells() -> Iterator[None]:
 
 
 def _split_fields(line: str, delimiter: str, *, quoted: bool, strict: bool = False) -> list[str]:
-    """Split a line; no fields where a quote in it is wrong."""
+    """Split a line; return no fields if a quote is misplaced."""
     if not quoted:
         return line.split(delimiter)
     try:
@@ -116,7 +116,7 @@ def _split_fields(line: str, delimiter: str, *, quoted: bool, strict: bool = Fal
 
 
 def parse_json(text: str) -> Any:
-    """Parse JSON; raises ValueError for anything else, also for a key that occurs twice."""
+    """Parse JSON; raise ValueError for anything else or a repeated key."""
     try:
         return json.loads(text, object_pairs_hook=refuse_repeated_keys)
     except RecursionError as error:
@@ -126,19 +126,17 @@ def parse_json(text: str) -> Any:
 def _csv_problem(error: csv.Error) -> str:
     limit = csv.field_size_limit()
     if "field limit" in str(error):
-        return (
-            f"a cell has more than {limit:,} characters: close its quote, or write texts of such a length as JSON lines"
-        )
+        return f"a cell has more than {limit:,} characters: close its quote, or write such long texts as JSON lines"
     return f"{error}; is a quote not closed?"
 
 
 def _restore(fields: list[str]) -> list[str]:
-    """Put CRs back in the fields of a record."""
+    """Restore CRs in the fields of a record."""
     return [field.replace(_CR, "\r") for field in fields]
 
 
 def read_csv(path: Path, delimiter: str = ",") -> list[list[str]]:
-    """Read the records of a file without names, whose fields may be quoted; a quote elsewhere is a letter."""
+    """Read a file without a header whose fields may be quoted; a quote elsewhere is an ordinary character."""
     records: list[list[str]] = []
     text = "\n".join(read_lines(path)).replace("\r", _CR)
     try:
@@ -149,15 +147,17 @@ def read_csv(path: Path, delimiter: str = ",") -> list[list[str]]:
 
 
 def read_tsv(path: Path) -> list[list[str]]:
-    """Read the records of a file without names, whose fields have tabs between them; quotes are letters."""
+    """Read a tab-separated file without a header; quotes are ordinary characters."""
     return [line.split("\t") for line in read_lines(path)]
 
 
 class Columns(NamedTuple):
-    """The columns that hold the texts of a row; no `references` stand for the usual column.
+    """The columns with a row's texts. Without `references` the usual columns are read.
 
     Attributes:
-        quoted_tsv: Whether cells of TSV may be quoted, as in CSV; else a quote is a letter.
+        prediction: The column with the prediction.
+        references: The columns with the references.
+        quoted_tsv: Whether TSV cells are quoted as in CSV. Otherwise a quote is an ordinary character.
     """
 
     prediction: str = "prediction"
@@ -166,15 +166,18 @@ class Columns(NamedTuple):
 
     @property
     def wanted(self) -> tuple[str, ...]:
-        """Every column that may be read."""
+        """All columns that may be read."""
         return (self.prediction, *(self.references or USUAL_REFERENCES))
 
 
 class TableRow(NamedTuple):
-    """A row of a table; methods raise a `FileError` that names it where a column is missing or holds something else.
+    """A row of a table. Methods raise a FileError with its place if a column is missing or has a wrong value.
 
-    `where` and `header` are the places of the row and of a table's header for messages; `number` counts rows of the
-    file, the header included, from 1.
+    Attributes:
+        where: Place of the row, for messages.
+        values: Values by column.
+        number: Number of the row in the file, from 1, counting the header.
+        header: Place of the table's header, for messages.
     """
 
     where: str
@@ -183,7 +186,7 @@ class TableRow(NamedTuple):
     header: str | None = None
 
     def take(self, *names: str) -> Any:
-        """Return the value of a column, or of the last of several that must all be there."""
+        """Return the value of a column, or of the last of several required ones."""
         if missing := [name for name in names if name not in self.values]:
             raise FileError(f"{self.header or self.where}: {no_column(missing, self.values)}.")
         return self.values[names[-1]]
@@ -196,14 +199,14 @@ class TableRow(NamedTuple):
         if not isinstance(value, str):
             raise FileError(f"{self.where}: expected a text as {name}, not {_shorten(value)}.")
         try:
-            value.encode("utf-8")  # JSON can hold a lone surrogate
+            value.encode("utf-8")  # JSON may hold a lone surrogate
         except UnicodeEncodeError as error:
             position = f"lone surrogate at character {error.start}"
             raise FileError(f"{self.where}: {name} is not valid Unicode: {position}.") from error
         return value
 
     def lacks(self, column: str) -> bool:
-        """Return whether a cell is absent: null or, in delimited text, which has no other word for it, empty."""
+        """Return whether a cell is missing: null or, in delimited text, which has no null, empty."""
         value = self.values.get(column, "a column that is not there")
         return is_missing(value) or (value == "" and self.header is not None)
 
@@ -213,15 +216,14 @@ class TableRow(NamedTuple):
         return self.text(columns.prediction), self.references(columns.references)
 
     def references(self, columns: tuple[str, ...] = ()) -> list[str]:
-        """Return the references that are present (`present_references`), at least one text, of `reference_cells`."""
+        """Return the references that are present, at least one; see `reference_cells`."""
         return present_references(self.reference_cells(columns))
 
     def reference_cells(self, columns: tuple[str, ...] = ()) -> list[str | None]:
-        """Return the references, at least one, None for an absent one.
+        """Return the references, at least one; None for a missing one.
 
-        Without `columns`, they are in the column of `USUAL_REFERENCES` that is there and not null. In one column, not
-        called ``reference``, a text that looks like a list of quoted texts must be a JSON list: a cell of CSV holds
-        nothing but text.
+        Without `columns`, the column of `USUAL_REFERENCES` that is present and not null is read. A single column not
+        called ``reference`` may hold a JSON list of texts as text, because CSV has no lists.
         """
         columns = columns or self.usual_references()
         self.take(*(columns or USUAL_REFERENCES))
@@ -232,7 +234,7 @@ class TableRow(NamedTuple):
         return [None if is_absent(text) else self._check_text(text, "a reference") for text in texts]
 
     def candidates(self) -> list[str]:
-        """Return the texts of the column ``candidates``, a list of at least one."""
+        """Return the texts of the column ``candidates``, at least one."""
         self.take("candidates")
         texts = self._parse_list("candidates")
         if not isinstance(texts, list):
@@ -242,12 +244,12 @@ class TableRow(NamedTuple):
         return [self._check_text(text, "a candidate") for text in texts]
 
     def usual_references(self) -> tuple[str, ...]:
-        """Return the column of `USUAL_REFERENCES` that is there, if any; of both, which are refused, the non-null."""
+        """Return the column of `USUAL_REFERENCES` that is present; if both are, the one that is not null."""
         present = [name for name in USUAL_REFERENCES if name in self.values]
         filled = [name for name in present if self.values[name] is not None]
         if len(filled) > 1:
             names = " and ".join(map(repr, filled))
-            raise FileError(f"{self.where}: both {names} are there: keep one of them, or name the column to take.")
+            raise FileError(f"{self.where}: both {names} are present: keep one, or name the column to read.")
         return tuple(filled or present[:1])
 
     def _parse_list(self, name: str) -> Any:
@@ -260,25 +262,25 @@ class TableRow(NamedTuple):
             texts = None
         if not isinstance(texts, list) or not all(text is None or isinstance(text, str) for text in texts):
             hint = 'write ["one", "another"], or call a column of single texts reference'
-            raise FileError(f"{self.where}: {name} looks like a list and is no JSON list of texts: {hint}.")
+            raise FileError(f"{self.where}: {name} looks like a list but is not a JSON list of texts: {hint}.")
         return texts
 
     def objects(self, name: str, what: str) -> list[TableRow]:
-        """Return the objects of a list as rows, which errors call `what` and their number."""
+        """Return a list of objects as rows. Errors call them `what` and their number."""
         value = self.take(name)
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
             raise FileError(f"{self.where}: expected a list of objects as {name}, not {_shorten(value)}.")
         return [TableRow(f"{self.where}, {what} {number}", item, number) for number, item in enumerate(value, 1)]
 
     def label(self, name: str) -> str:
-        """Return the name of a group, an item or a system: a text, or a number as text."""
+        """Return the name of a group, item or system, which may be a number."""
         value = self.take(name)
-        if value is None or value == "" or value != value:  # noqa: PLR0124 (NaN, which tables write for nothing)
+        if value is None or value == "" or value != value:  # noqa: PLR0124 (NaN stands for an empty cell)
             raise FileError(f"{self.where}: expected a name as {name}, not {value!r}.")
         return str(value)
 
     def rating(self, name: str) -> float | None:
-        """Return a rating, a finite number; None for an unrated row (null, NaN or an empty text)."""
+        """Return a rating as a finite number; None for an unrated row (null, NaN or an empty text)."""
         value = self.take(name)
         if str(value).strip().lower() in {"", "nan", "none", "null"}:
             return None
@@ -286,10 +288,10 @@ class TableRow(NamedTuple):
 
 
 def check_present(rows: Sequence[TableRow], column: str) -> None:
-    """Raise a FileError that names every row whose cell in a column is absent."""
+    """Raise a FileError that names every row without a text in a column."""
     if missing := [row for row in rows if row.lacks(column)]:
         first, *others = missing
-        also = f"; rows without a text, too: {name_rows(row.number for row in others)}" if others else ""
+        also = f"; other rows without a text: {name_rows(row.number for row in others)}" if others else ""
         hint = "Fill in what is missing, or leave these rows out (score, report: --drop-missing)"
         raise FileError(f"{first.where}: expected a text as {column}, not None{also}. {hint}.")
 
@@ -297,14 +299,15 @@ def check_present(rows: Sequence[TableRow], column: str) -> None:
 def read_rating(
     value: Any, where: str, lowest: float = -math.inf, highest: float = math.inf, *, what: str = "rating"
 ) -> float:
-    """Return a finite number within bounds, from a number or from text in ASCII digits; raises FileError, begun by
-    `where`, for anything else, as for what only Python takes for a number (``1_000``).
+    """Return a finite number within bounds, from a number or from text in ASCII digits.
+
+    Raises FileError, prefixed by `where`, for anything else, including Python's own spellings such as ``1_000``.
     """
     is_number = isinstance(value, Real | Decimal) and not isinstance(value, bool)
     is_text = isinstance(value, str) and _NUMBER.fullmatch(value.strip(" \t\r"))
     try:
         number = float(value) if is_number or is_text else math.nan
-    except (ValueError, OverflowError):  # a signalling NaN, an integer beyond any float
+    except (ValueError, OverflowError):  # a signalling NaN, or an integer beyond any float
         number = math.nan
     if not (math.isfinite(number) and lowest <= number <= highest):
         expected = "a finite number" if math.isinf(highest) else f"a number from {lowest:g} to {highest:g}"
@@ -318,9 +321,9 @@ def _shorten(value: object) -> str:
 
 
 def read_rows(name: object, content: bytes, form: str, *, quoted_tsv: bool = False) -> list[TableRow]:
-    """Read all rows of a table, its unpacked content in a form of `TABLE_SUFFIXES`; blank lines are passed over."""
+    """Read all rows of a table, given its unpacked content and its format of `TABLE_SUFFIXES`; skip blank lines."""
     if form not in PARQUET_SUFFIXES:
-        text = decode(name, content)  # one message for a whole file that is compressed or in another encoding
+        text = decode(name, content)  # one error for a file that is compressed or in another encoding
         if form == ".json":
             items = read_array(name, text)
             if items is not None:
@@ -339,18 +342,18 @@ def read_rows(name: object, content: bytes, form: str, *, quoted_tsv: bool = Fal
     except ValueError as error:
         raise FileError(f"{name}: {error}.") from error
     if form == ".tsv" and not quoted_tsv and (quoted := next((row for row in rows if seems_quoted(row.values)), None)):
-        warn(f"{quoted.where}: quotes are letters in TSV, and a cell looks quoted: {SAY_QUOTED}.")
+        warn(f"{quoted.where}: quotes are ordinary characters in TSV, but a cell looks quoted: {SAY_QUOTED}.")
     return rows
 
 
 def seems_quoted(values: Mapping[str, Any]) -> bool:
-    """Return whether a writer with quotes seems to have written a cell: quotes are around it, and doubled in it."""
+    """Return whether a cell looks quoted: it has quotes around it and doubled quotes inside."""
     insides = (cell[1:-1] for cell in values.values() if len(cell) > 2 and cell[0] == cell[-1] == '"')
     return any('"' in inside and '"' not in inside.replace('""', "") for inside in insides)
 
 
 def read_array_of_texts(name: object, content: bytes) -> list[str | None]:
-    """Read a JSON array of texts, null for an absent one; no text for other content."""
+    """Read a JSON array of texts, null for a missing one; return no texts for other content."""
     try:
         value = parse_json(decode(name, content))
     except ValueError:
@@ -377,13 +380,15 @@ def read_array(name: object, text: str) -> list[dict[str, Any]] | None:
 
 
 class OpenTable:
-    """An open file with columns (none for JSON lines); rows can be counted, and read from any row on.
+    """An open table that can count its rows and read from any row on.
 
-    `header_row` is the number of the header, the first row that is not blank, from 1; 0 without a header.
+    Attributes:
+        columns: Column names; empty for JSON lines.
+        header_row: Number of the header, the first row that is not blank, from 1; 0 without a header.
     """
 
     def __init__(self, file: io.BufferedIOBase, form: str, *, quoted_tsv: bool = False) -> None:
-        """Read the header of unpacked content in a form of `STREAMED_SUFFIXES`; raises ValueError for another form."""
+        """Read the header of unpacked content in a format of `STREAMED_SUFFIXES`; raise ValueError for others."""
         self._file, self._delimiter, self._begin = file, "", 0
         self._quoted = form != ".tsv" or quoted_tsv
         self._parquet: Any = None
@@ -394,7 +399,7 @@ class OpenTable:
 
             try:
                 self._parquet = pyarrow.parquet.ParquetFile(file)
-            except (OSError, ValueError) as error:  # pyarrow's errors are of these two kinds
+            except (OSError, ValueError) as error:  # pyarrow's errors derive from these
                 raise ValueError(str(error).splitlines()[0].removesuffix(".")) from error
             self.columns = tuple(self._parquet.schema_arrow.names)
         elif form in DELIMITERS:
@@ -413,7 +418,7 @@ class OpenTable:
                 if len(set(names)) < len(names):
                     problem = f"a column's name occurs twice: {', '.join(names)}"
                 elif not self._quoted and any(len(name) > 2 and name[0] == name[-1] == '"' for name in names):
-                    problem = f"names are in quotes, which are letters in TSV: {SAY_QUOTED}"
+                    problem = f"names are quoted, but quotes are ordinary characters in TSV: {SAY_QUOTED}"
             if problem:
                 raise ValueError(f"row {number} (the header): {problem}")
             if self.columns:
@@ -422,9 +427,9 @@ class OpenTable:
     def records(
         self, offset: int = 0, first: int = 0, number: int | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[tuple[int, bytes, Values | None]]:
-        """Yield every row's first byte, its bytes (0 and none for Parquet), its values or None if it is blank.
+        """Yield every row's offset, its bytes (0 and none for Parquet) and its values, None for a blank row.
 
-        Text is read from a byte on; of Parquet, `number` rows from `first` on, and only `columns`.
+        Text is read from an offset on, Parquet from row `first` on, `number` rows and only `columns`.
         """
         if self._parquet:
             stop = self._parquet.metadata.num_rows if number is None else first + number
@@ -446,8 +451,9 @@ class OpenTable:
                 yield start, raw, dict(zip(self.columns, fields, strict=True))
 
     def _split(self, lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes, list[str] | str]]:
-        """Yield records of delimited text: offset, bytes, and the fields or why there are none; a blank line has none,
-        but in TSV of a single column it is an empty text.
+        """Yield records of delimited text: offset, bytes, and the fields or the reason why there are none.
+
+        A blank line has no fields. In TSV with a single column it is an empty text.
         """
         if self._quoted:
             yield from _split_records(lines, self._delimiter)
@@ -461,15 +467,15 @@ class OpenTable:
                 yield start, raw, line.split(self._delimiter) if line or len(self.columns) == 1 else []
 
     def offsets(self) -> Iterator[int]:
-        """Yield the byte at which every row begins, without blank lines; zeros for Parquet, which needs none."""
+        """Yield every row's offset, without blank lines; zeros for Parquet, which needs none."""
         if self._parquet:
             return itertools.repeat(0, self._parquet.metadata.num_rows)
         return (start for start, _, values in self.records() if values is not None)
 
     def read(self, first: int, number: int, offset: int, columns: Sequence[str]) -> list[tuple[bytes, Values]]:
-        """Read rows from a row (of Parquet) or byte (of text) on: their bytes, and values or why there are none."""
+        """Read `number` rows from row `first` (Parquet) or an offset (text): bytes, and values or a reason."""
         records = self.records(offset, first, number, columns)
-        return list(itertools.islice(((raw, own) for _, raw, own in records if own is not None), number))
+        return list(itertools.islice(((raw, values) for _, raw, values in records if values is not None), number))
 
 
 def _read_parquet(file: Any, first: int, stop: int, columns: list[str]) -> Iterator[Values]:
@@ -504,12 +510,12 @@ def _not_utf8(error: UnicodeDecodeError) -> str:
 
 
 def _split_lines(file: io.BufferedIOBase, offset: int) -> Iterator[tuple[int, bytes]]:
-    """Yield lines with the offset of each, without the byte-order mark."""
+    """Yield lines with their offsets, without the byte-order mark."""
     longest = compressed.LONGEST_LINE
     file.seek(offset)
     while line := file.readline(longest + 1):
         if len(line) > longest:
-            raise ValueError(f"the line at byte {offset} has more than {longest} bytes: this is no text")
+            raise ValueError(f"the line at byte {offset} has more than {longest} bytes: it is not text")
         if offset == 0 and (problem := find_encoding_problem(line)):
             raise ValueError(f"it {problem}")
         if offset == 0 and line.startswith(codecs.BOM_UTF8):
@@ -523,10 +529,10 @@ def _decode_line(raw: bytes) -> str:
 
 
 def _split_records(lines: Iterator[tuple[int, bytes]], delimiter: str) -> Iterator[tuple[int, bytes, list[str] | str]]:
-    """Yield records of delimited text: offset, bytes, and the fields or why there are none; no field is a blank line.
+    """Yield records of delimited text: offset, bytes, and the fields or the reason why there are none.
 
-    Reading is strict: a lenient reader would take a stray quote, or the rest of the file, out of a text. A quote that
-    is not closed costs its own line: reading continues after it.
+    A blank line has no fields. Reading is strict, because a lenient reader would drop a stray quote from a text, or
+    read the rest of the file into it. After a quote that is not closed, reading continues on the next line.
     """
     pending, held = deque[tuple[int, bytes]](), list[tuple[int, bytes]]()
 

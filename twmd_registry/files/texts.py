@@ -1,4 +1,4 @@
-"""Read files of texts: predictions, references and sources, as lines of text or as tables."""
+"""Read predictions, references and sources from lines of text or tables."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ STDIN = Path("-")
 
 
 class TextFile(NamedTuple):
-    """A file that was read: lines of text, or a table, whose rows are not None and whose `form` is a suffix.
+    """A file of lines of text or a table. A table's `rows` are not None, and its `form` is a suffix.
 
-    `documents` name the document of every row, if known; with `join_documents` each document is one segment, and its
-    rows are the lines of one text.
+    `documents` names every row's document, if known. With `join_documents` each document is one segment, and its rows
+    are joined as lines of one text.
     """
 
     name: str
@@ -44,11 +44,11 @@ class TextFile(NamedTuple):
 
     @property
     def short_name(self) -> str:
-        """Its name without its folder: a published record says nothing about a user's disk."""
+        """The name without its folder, which a published record must not reveal."""
         return Path(self.name).name
 
     def segments(self, rows: Iterable[Sequence[str | None]]) -> list[Sequence[str | None]]:
-        """Return the texts of every segment, given the texts of every row; an absent text joins as a blank line."""
+        """Return the texts of every segment, given those of every row; a missing text joins as an empty line."""
         if not self.join_documents:
             return [*rows]
         groups = dict[str, list[Sequence[str | None]]]()
@@ -66,7 +66,7 @@ class TextFile(NamedTuple):
         return [texts[0] or "" for texts in self.segments([text] for text in rows)]
 
     def sources(self) -> list[str] | None:
-        """Return the texts of the column ``source``, empty where a row has none; None if no row has a text there."""
+        """Return the column ``source``, empty where a row lacks one; None if every row does."""
         texts = [row.values.get("source") for row in self.rows or []]
         if not any(isinstance(text, str) for text in texts):
             return None
@@ -74,37 +74,47 @@ class TextFile(NamedTuple):
 
 
 def read_file(path: Path, columns: Columns, *, as_lines: bool = False, nbest: bool = False) -> TextFile:
-    """Read a file, or standard input by ``-``; its name or content shows whether it is a table, but `as_lines` takes
-    any content for lines of text. With `nbest`, an n-best list is not refused.
+    """Read a file, or standard input for ``-``.
+
+    Args:
+        path: The file.
+        columns: The columns of a table.
+        as_lines: Whether to read any content as lines of text; otherwise the name or content reveals a table.
+        nbest: Whether to accept an n-best list.
+
+    Returns:
+        The lines or rows.
     """
     name = "standard input" if path == STDIN else str(path)
     packed = read_whole(name, lambda: nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb"))
     content, sha256 = unpack(name, packed), digest_of_file(packed)
     if not content:
-        hint = " Give predictions there, or by -i (twmd score -i FILE.jsonl, if one file holds all)."
+        hint = " Pipe predictions in, or pass them with -i (twmd score -i FILE.jsonl if one file holds everything)."
         raise FileError(f"{name} is empty.{hint if path == STDIN else ''}")
-    # The usual columns count, too: a table without the requested columns is an error, not lines of text.
+    # Check the usual columns too: a table without the requested columns is an error, not lines of text.
     names = (*columns.wanted, *Columns().wanted)
     form = None if as_lines else detect_form(name, content, names, quoted_tsv=columns.quoted_tsv)
     if form is None:
         lines = split_lines(decode(name, content))
         if not as_lines and not (nbest and read_nbest(name, lines)):
-            check_lines(name, lines, " If each of its lines is one text, say so by --lines.")
+            check_lines(name, lines, " If each line is one text, add --lines.")
         return TextFile(name, sha256, lines, None)
     if form == ".json" and (texts := read_array_of_texts(name, content)):
         lines = [text for text in texts if text is not None]
         if len(lines) == len(texts):
             return TextFile(name, sha256, lines, None)
         values = ({columns.prediction: text, "reference": text} for text in texts)
-        return TextFile(name, sha256, [], [TableRow(f"{name}, item {i}", own, i) for i, own in enumerate(values, 1)])
+        return TextFile(
+            name, sha256, [], [TableRow(f"{name}, item {i}", cells, i) for i, cells in enumerate(values, 1)]
+        )
     rows = read_rows(name, content, form, quoted_tsv=columns.quoted_tsv)
     if not rows:
-        raise FileError(f"{name}: there is no row under the header.")
+        raise FileError(f"{name}: there are no rows below the header.")
     return TextFile(name, sha256, [], rows, form=form)
 
 
 def read_system(file: TextFile, columns: Columns) -> tuple[list[str], list[list[str]] | None]:
-    """Return the predictions of a system's output and, if it is a table that has them, its references."""
+    """Return a system's predictions, and its references if the file is a table that has them."""
     if file.rows is None:
         return file.texts(file.lines), None
     check_present(file.rows, columns.prediction)
@@ -117,7 +127,7 @@ def read_system(file: TextFile, columns: Columns) -> tuple[list[str], list[list[
 
 
 def read_references(files: Sequence[TextFile], columns: Columns) -> list[list[str]]:
-    """Return the references of every segment: files of text are streams side by side; a table's row holds its own."""
+    """Return the references of every segment; several files are merged line by line."""
     streams: list[list[Sequence[str | None]]] = []
     for file in files:
         rows: Iterable[Sequence[str | None]] = ([line] for line in file.lines)
@@ -131,9 +141,9 @@ def read_references(files: Sequence[TextFile], columns: Columns) -> list[list[st
 
 
 def read_sources(file: TextFile) -> list[str]:
-    """Return the texts of a file of ``--src``: lines, or the column ``source`` of a table."""
+    """Return the texts of a ``--src`` file: its lines, or a table's column ``source``."""
     if not (texts := file.sources() or file.texts(file.lines)):
         raise FileError(f"{file.name}: there is no text in a column source.")
     if empty := [str(i) for i, text in enumerate(texts, 1) if is_blank(text)]:
-        warn(f"{file.name} has no text for {len(empty)} of its rows, the first of them row {empty[0]}.")
+        warn(f"{file.name} has no text in {len(empty)} rows, the first of them row {empty[0]}.")
     return texts

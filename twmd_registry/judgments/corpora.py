@@ -1,4 +1,4 @@
-"""Readers of rated corpora that research uses, each in the form in which it is distributed."""
+"""Readers of rated research corpora, each in the format in which it is distributed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from twmd_registry.files.tables import TableRow, read_csv, read_rating, read_row
 from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, read_json_lines
 from twmd_registry.messages import menu, warn
 
-TOO_SHORT = "rows without a rating, or with a text too short"
+TOO_SHORT = "rows without a rating or with a text too short"
 SHORTEST = 2
-"""Rows with fewer characters in either text are dropped: the TWMD authors' protocol for WMT."""
+"""Least characters of a text. Shorter rows are dropped, as in the TWMD authors' protocol for WMT."""
 
 
 def read_wmt(path: Path) -> RatedSegments:
@@ -60,8 +60,9 @@ def _average_raters(rows: Iterable[TableRow]) -> Iterator[RatedRow]:
 
 
 def read_mlqe(path: Path) -> RatedSegments:
-    """Read MLQE-PE as JSON lines like `read_wmt`'s with ``source``; the reference is the translation as a person
-    corrected it, which is tokenised in these data: Moses' rules of the target language put it together again.
+    """Read MLQE-PE: JSON lines as for `read_wmt`, with ``source``.
+
+    The reference is the post-edited translation. It is tokenised, and Moses' rules for the language detokenise it.
     """
     try:
         from sacremoses import MosesDetokenizer
@@ -70,9 +71,9 @@ def read_mlqe(path: Path) -> RatedSegments:
     detokenizer = functools.cache(MosesDetokenizer)
 
     def read(row: TableRow) -> RatedRow:
-        read = _read_segment(row)
-        language = str(read.group).rpartition("-")[2]
-        return read._replace(reference=detokenizer(language).detokenize(str(read.reference).split()))
+        segment = _read_segment(row)
+        language = str(segment.group).rpartition("-")[2]
+        return segment._replace(reference=detokenizer(language).detokenize(str(segment.reference).split()))
 
     return read_json_lines(path, read, TOO_SHORT)
 
@@ -80,48 +81,48 @@ def read_mlqe(path: Path) -> RatedSegments:
 def read_demetr(path: Path, first: str | None = None, by: str = "edit") -> RatedSegments:
     """Read DEMETR (Karpinska et al. 2022): JSON lines with ``pert_name, id, mt_sent, pert_sent, eng_sent``.
 
-    A row is an item of two segments, rated 1 (``mt_sent``) and 0 (``pert_sent``), grouped by the kind of edit, or
-    ``by=position`` by the third of the sentence that the edit is in. Of every kind, the first `first` rows are read.
+    A row is an item of two segments, rated 1 (``mt_sent``) and 0 (``pert_sent``). They are grouped by the type of edit,
+    or with ``by=position`` by the third of the sentence that was edited. `first` limits the rows per type.
     """
     if not re.fullmatch("[0-9]+", first or "1") or by not in EDIT_GROUPS:
         raise SpecError(f"expected first=N, a whole number, and by={' or '.join(EDIT_GROUPS)}.")
 
     def pairs() -> Iterator[RatedRow]:
-        read = Counter[str]()
+        counts = Counter[str]()
         for row in read_rows(path, read_content(path), ".jsonl"):
-            kind, item = row.label("pert_name"), row.label("id")
-            read[kind] += 1
-            if first is None or read[kind] <= int(first):
+            edit, item = row.label("pert_name"), row.label("id")
+            counts[edit] += 1
+            if first is None or counts[edit] <= int(first):
                 reference, text, edited = (row.text(name) for name in ("eng_sent", "mt_sent", "pert_sent"))
                 place = f"row {row.number}"
                 if text.split() == edited.split():
-                    yield RatedRow(kind if by == "edit" else None, place=place)
+                    yield RatedRow(edit if by == "edit" else None, place=place)
                     continue
-                group = kind
-                if by == "position":  # an id is one of a kind
-                    group, item = place_edit(text, edited), f"{kind} {item}"
+                group = edit
+                if by == "position":  # an id is unique within a type of edit
+                    group, item = place_edit(text, edited), f"{edit} {item}"
                 yield RatedRow(group, text, reference, 1.0, item, "unedited", place)
                 yield RatedRow(group, edited, reference, 0.0, item, "edited", place)
 
-    return gather(pairs(), path, "rows whose edit has changed nothing")
+    return gather(pairs(), path, "rows whose edit changed nothing")
 
 
 EDIT_GROUPS = ("edit", "position")
 
 
 def place_edit(text: str, edited: str) -> str:
-    """Return the third of a text that the middle of an edit is in, between the words at both ends that have stayed;
-    ``whole`` for an edit that spans two thirds of the text or more.
+    """Return the third of a text in which an edit lies; ``whole`` if it spans two thirds of the text or more.
 
+    An edit lies between the unchanged words at both ends. Its middle decides.
     >>> place_edit("it rained all day in town", "it rained all night in town")
     '2nd third'
     """
-    words, others = text.split(), edited.split()
+    words, edited_words = text.split(), edited.split()
     start, kept = (
-        sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, theirs, strict=False)))
-        for first, theirs in ((words, others), (words[::-1], others[::-1]))
+        sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
+        for before, after in ((words, edited_words), (words[::-1], edited_words[::-1]))
     )
-    end = len(words) - min(kept, len(words) - start, len(others) - start)
+    end = len(words) - min(kept, len(words) - start, len(edited_words) - start)
     if 3 * (end - start) >= 2 * len(words):
         return "whole"
     return ("1st third", "2nd third", "3rd third")[min(2, int(3 * (start + end) / 2 / len(words)))]
@@ -132,17 +133,17 @@ SENTENCES, RATINGS = "STS.input.", "STS.gs."
 
 
 def read_sts(folder: Path) -> RatedSegments:
-    """Read the rated pairs of a year, grouped by subset: ``STS.input.SUBSET.txt`` (two tab-separated sentences per
-    line) and ``STS.gs.SUBSET.txt`` (a rating per line; empty is unrated).
+    """Read a year of STS, grouped by subset.
 
-    A subset with only one of its two files (STS13's SMT has no sentences) is left out, named and counted.
+    ``STS.input.SUBSET.txt`` has two tab-separated sentences per line, ``STS.gs.SUBSET.txt`` a rating per line (empty if
+    unrated). Warns about and leaves out a subset with only one of the files; STS13's SMT has no sentences.
     """
     sentences, ratings = (
         {path.name.removeprefix(prefix).removesuffix(".txt"): path for path in folder.glob(f"{prefix}*.txt")}
         for prefix in (SENTENCES, RATINGS)
     )
     if not (sentences and ratings):
-        raise FileError(f"{folder} is no year of STS; expected {SENTENCES}SUBSET.txt and {RATINGS}SUBSET.txt in it.")
+        raise FileError(f"{folder}: expected {SENTENCES}SUBSET.txt and {RATINGS}SUBSET.txt of a year of STS in it.")
     rows: list[RatedRow] = []
     for subset in sorted(sentences.keys() | ratings.keys()):
         if subset in sentences and subset in ratings:
@@ -150,7 +151,7 @@ def read_sts(folder: Path) -> RatedSegments:
             continue
         lines = len(read_lines(sentences.get(subset) or ratings[subset]))
         missing = f"{RATINGS if subset in sentences else SENTENCES}{subset}.txt"
-        warn(f"{folder}: {subset} has no {missing}; left out with its {lines} lines.")
+        warn(f"{folder}: {subset} has no {missing}; its {lines} lines are left out.")
         rows += [RatedRow(subset, place=f"{subset}, row {number}") for number in range(1, lines + 1)]
     return gather(rows, folder)
 
@@ -159,12 +160,12 @@ def _read_subset(subset: str, sentences: Path, ratings: Path) -> list[RatedRow]:
     """Read the pairs of a subset."""
     pairs, rated = read_lines(sentences), read_lines(ratings)
     if len(pairs) != len(rated):
-        raise FileError(f"{ratings} has {len(rated)} lines, and {sentences.name} {len(pairs)}; expected as many.")
+        raise FileError(f"{ratings} has {len(rated)} lines, but {sentences.name} has {len(pairs)}.")
     rows: list[RatedRow] = []
     for number, (pair, rating) in enumerate(zip(pairs, rated, strict=True), 1):
         first, tab, second = pair.partition("\t")
         if not tab or "\t" in second:
-            raise FileError(f"{sentences}, row {number}: expected two sentences with a tab between them, got {pair!r}.")
+            raise FileError(f"{sentences}, row {number}: expected two sentences separated by a tab, not {pair!r}.")
         value = read_rating(rating, f"{ratings}, row {number}", 0, HIGHEST) if rating.strip() else None
         rows.append(RatedRow(subset, first, second, value, place=f"{subset}, row {number}"))
     return rows
@@ -188,28 +189,28 @@ CLASSES = {"0": 0.0, "1": 1.0}
 
 
 def read_mrpc(path: Path) -> RatedSegments:
-    """Read the Microsoft Research Paraphrase Corpus as distributed: tab-separated, quotes are letters like others."""
+    """Read the Microsoft Research Paraphrase Corpus: tab-separated, quotes are ordinary characters."""
     return _read_classes(path, "mrpc", MRPC_HEADER, 0, read_tsv(path))
 
 
 def read_qqp(path: Path) -> RatedSegments:
-    """Read the Quora Question Pairs, with fields in quotes (Quora's) or without (GLUE's)."""
+    """Read the Quora Question Pairs, with quoted fields (Quora's file) or without (GLUE's)."""
     lines = read_tsv(path)
-    # In Quora's file a question may go on over a line's end, between quotes; in GLUE's a quote is a letter.
+    # In Quora's file a quoted question may span several lines. In GLUE's a quote is an ordinary character.
     if len(lines) > 1 and lines[1][0].startswith('"'):
         lines = read_csv(path, delimiter="\t")
     return _read_classes(path, "qqp", QQP_HEADER, 5, lines)
 
 
 def _read_classes(path: Path, name: str, header: list[str], column: int, lines: list[list[str]]) -> RatedSegments:
-    """Read pairs, the fourth and the fifth field, with a class in a column; rows that lack something are left out."""
+    """Read pairs (the fourth and fifth field) with a class in a column; incomplete rows are left out."""
     if not lines or lines[0] != header:
-        raise FileError(f"{path}, row 1: expected the header {', '.join(header)} between tabs.")
+        raise FileError(f"{path}, row 1: expected the tab-separated header {', '.join(header)}.")
     rows = []
     for number, fields in enumerate(lines[1:], 2):
         is_whole = len(fields) == len(header) and fields[3].strip() and fields[4].strip()
         if is_whole and fields[column] not in CLASSES:
-            raise FileError(f"{path}, row {number}: {header[column]} is 0 or 1, not {fields[column]!r}.")
+            raise FileError(f"{path}, row {number}: expected 0 or 1 as {header[column]}, not {fields[column]!r}.")
         rated = RatedRow(name, fields[3], fields[4], CLASSES[fields[column]]) if is_whole else RatedRow()
         rows.append(rated._replace(place=f"row {number}"))
     return gather(rows, path)
@@ -222,7 +223,7 @@ SHORTEST_SUMMARY = 2
 
 
 def read_data_to_text(path: Path, rating: str = "quality") -> RatedSegments:
-    """Read BAGEL or SFHOTEL (Novikova et al. 2017): lines with ``prediction, references`` and three ratings."""
+    """Read BAGEL or SFHOTEL (Novikova et al. 2017): JSON lines with ``prediction, references`` and three ratings."""
     _check_name(rating, DATA_TO_TEXT_RATINGS, path)
 
     def read(row: TableRow) -> RatedRow:
@@ -232,8 +233,9 @@ def read_data_to_text(path: Path, rating: str = "quality") -> RatedSegments:
 
 
 def read_summeval(path: Path, rating: str = "relevance") -> RatedSegments:
-    """Read SummEval (Fabbri et al. 2021): ``id, model_id, decoded, references`` and the experts' ratings, whose mean is
-    taken; summaries that not every expert has rated are dropped.
+    """Read SummEval (Fabbri et al. 2021): JSON lines with ``id, model_id, decoded, references`` and experts' ratings.
+
+    The rating is the experts' mean. Summaries that some expert has not rated are dropped.
     """
     _check_name(rating, SUMMARY_RATINGS, path)
 
@@ -249,8 +251,10 @@ def read_summeval(path: Path, rating: str = "relevance") -> RatedSegments:
 
 
 def read_summaries(path: Path, rating: str | None = None) -> RatedSegments:
-    """Read rated summaries of several systems, such as REALSumm's (Bhandari et al. 2020): lines with ``doc, system,
-    prediction, references`` and ``ratings``, numbers by name; `rating` names one, the default is the only one.
+    """Read rated summaries of several systems, such as REALSumm's (Bhandari et al. 2020).
+
+    The file has JSON lines with ``doc, system, prediction, references`` and ``ratings``, numbers by name. `rating`
+    selects one of several.
     """
 
     def read(row: TableRow) -> RatedRow:
@@ -258,7 +262,7 @@ def read_summaries(path: Path, rating: str | None = None) -> RatedSegments:
         if not isinstance(ratings, dict) or not ratings:
             raise FileError(f"{row.where}: expected numbers by name as ratings, not {ratings!r}.")
         if rating is None and len(ratings) > 1:
-            raise FileError(f"{row.where}: which rating? Add ,rating=NAME; {menu('', ratings)}.")
+            raise FileError(f"{row.where}: several ratings: add ,rating=NAME; {menu('', ratings)}.")
         name = rating or next(iter(ratings))
         _check_name(name, ratings, path)
         value, texts = TableRow(row.where, ratings).rating(name), (row.text("prediction"), row.references())
@@ -270,9 +274,9 @@ def read_summaries(path: Path, rating: str | None = None) -> RatedSegments:
 def read_tac(path: Path, rating: str = TAC_RATINGS[0]) -> RatedSegments:
     """Read summaries of the Text Analysis Conference, ``tac.09.mds.gen.resp-pyr`` (Peyrard et al. 2017).
 
-    The file is a JSON object: by topic, ``references``, each with a list of sentences as ``text``, and ``annotations``,
-    each with ``summ_id``, ``text``, and the ratings. The topic is group and item, the ``summ_id`` the system. As in
-    MoverScore's code, summaries of a single sentence are dropped.
+    The file is a JSON object with a value per topic. ``references`` are objects with ``text``, a list of sentences;
+    ``annotations`` are objects with ``summ_id``, ``text`` and the ratings. The topic is the group and the item, the
+    ``summ_id`` the system. Summaries of a single sentence are dropped, as in MoverScore's code.
     """
     _check_name(rating, TAC_RATINGS, path)
     try:
@@ -280,7 +284,7 @@ def read_tac(path: Path, rating: str = TAC_RATINGS[0]) -> RatedSegments:
     except (json.JSONDecodeError, RecursionError) as error:
         raise FileError(f"{path}: expected a JSON object of topics ({error}): was it cut off?") from error
     if not isinstance(topics, dict) or not all(isinstance(topic, dict) for topic in topics.values()):
-        raise FileError(f"{path}: expected a JSON object of topics with references and annotations of each.")
+        raise FileError(f"{path}: expected a JSON object of topics, each with references and annotations.")
     rows = list[RatedRow]()
     for name, content in topics.items():
         topic = TableRow(f"{path}, {name}", content)
@@ -302,4 +306,4 @@ def _read_sentences(row: TableRow) -> list[str]:
 
 def _check_name(rating: str, names: Iterable[str], path: Path) -> None:
     if rating not in names:
-        raise FileError(f"{path}: no rating is called {rating!r}; {menu(rating, names)}.")
+        raise FileError(f"{path}: unknown rating {rating!r}; {menu(rating, names)}.")

@@ -1,6 +1,6 @@
-"""The layout of mt-metrics-eval: files of a language pair, most with a line per segment, in a folder per test set,
-whose texts are lines of ``.txt`` or fields of ``.jsonl``; ratings, the scores that a shared task has published of other
-metrics, and our metrics that it asks for.
+"""Data in the layout of mt-metrics-eval: a folder per test set, in which most files have a line per segment.
+
+Texts are lines of ``.txt`` or fields of ``.jsonl``. There are ratings, and published scores of other metrics.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from twmd_registry.registry.references import is_blank, present_references
 
 UNRATED = "None"
 RATING, REFERENCE, ALL = "mqm", "refA", "all"
-"""The ratings and the reference that are read, unless others are requested; the name of all references together."""
+"""Default rating and reference, and the name for all references together."""
 SOURCE = "src"
-"""What files of metrics without a reference have in its place."""
+"""In file names of metrics, stands for a missing reference."""
 MISSING_TEXT = "[No translation supplied]"
-"""What a line of text says where there is no text."""
+"""A line that stands for a missing text."""
 FIELDS = {"sources": "source", "references": "target"}
-"""By folder, the field of JSON lines that holds the text; for outputs ``hypothesis``."""
+"""Field with the text in JSON lines, by folder; ``hypothesis`` for outputs."""
 SHOWN = 10
 GROUPINGS = {"pair": "sys", "domain": "domain", "document": "doc"}
-"""What may group segments, within each language pair, and the level of the files with scores of systems in each."""
+"""Groupings within each language pair, and the infix of the files that score systems in each group."""
 OUTLIERS = resources.files("twmd_registry").joinpath("data/outliers.toml")
-"""Systems that the shared task has left out of its rankings, by year and language pair."""
+"""Systems that the shared task left out of its rankings, by year and language pair."""
 
 
 class LanguagePair:
-    """A language pair of a test set; its files are read on request, and raise FileError."""
+    """A language pair of a test set. Its files are read on demand and may raise FileError."""
 
     def __init__(self, folder: Path, name: str) -> None:
         """List its files."""
@@ -52,18 +52,18 @@ class LanguagePair:
 
     @cached_property
     def segments(self) -> int:
-        """The number of segments: the lines of most of its references, outputs and sources."""
+        """The number of segments: the most common number of lines in references, outputs and sources."""
         files = [*self.references.values(), *self.outputs.values(), *[self.sources] * self.sources.is_file()]
         counts = Counter(len(self._read_file(path)) for path in files)
-        return max(counts, key=counts.__getitem__, default=0)  # the first of several
+        return max(counts, key=counts.__getitem__, default=0)  # ties go to the first
 
     @cached_property
     def documents(self) -> list[tuple[str, str]]:
-        """The domain and the document of every segment, from ``documents/PAIR.docs``."""
+        """Every segment's domain and document, from ``documents/PAIR.docs``."""
         return read_docs(self.docs, self.segments)
 
     def _read_file(self, path: Path) -> list[str | None]:
-        """Read a file of texts once; None stands for a missing text."""
+        """Read a file of texts once; None for a missing text."""
         if path not in self._read:
             if path.suffix == ".txt":
                 lines: Iterable[str | None] = read_lines(path)
@@ -76,26 +76,26 @@ class LanguagePair:
         return self._read[path]
 
     def read_texts(self, path: Path) -> list[str | None]:
-        """Read a text per segment, None where it is missing; refuse another number of lines."""
+        """Read one text per segment, None if missing; raise FileError if the number of lines is wrong."""
         texts = self._read_file(path)
         if len(texts) != self.segments:
-            expected = f"expected {self.segments}, one per segment, as its language pair has"
-            raise FileError(f"{path} has {len(texts)} lines; {expected}.")
+            raise FileError(f"{path} has {len(texts)} lines; expected {self.segments}, one per segment of the pair.")
         return texts
 
     def read_reference(self, name: str) -> list[str | None]:
-        """Read a reference as `read_texts`; an error for a missing one has the choices."""
+        """Read a reference; the error for a missing one lists the choices."""
         if name not in self.references:
             _refuse(self.folder / "references" / f"{self.name}.{name}.txt", name, list(self.references))
         return self.read_texts(self.references[name])
 
     def reference_names(self, reference: str) -> list[str]:
-        """Return the names of the references that ``refA``, ``refA.refB`` or ``all`` stands for."""
+        """Return the names of the references for ``refA``, ``refA.refB`` or ``all``."""
         return list(self.references) if reference == ALL else reference.split(".")
 
     def read_system_scores(self, path: Path) -> dict[tuple[str, str], float]:
-        """Read scores of systems by group and system: of the pair, or of ``PAIR DOMAIN`` or ``PAIR DOCUMENT``; a
-        ``.doc.score`` has a system's documents in their order.
+        """Read scores of systems by group and system.
+
+        A group is the pair, ``PAIR DOMAIN`` or ``PAIR DOCUMENT``. A ``.doc.score`` lists a system's documents in order.
         """
         level = path.name.split(".")[-2]
         if level == "domain":
@@ -110,7 +110,7 @@ class LanguagePair:
 
 
 def _list_texts(folder: Path, pattern: str) -> dict[str, Path]:
-    """List files of texts by their names without suffix; refuse two of one name."""
+    """List text files by name without suffix; raise FileError for two files of one name."""
     files: dict[str, Path] = {}
     for path in sorted([*visible_files(folder, f"{pattern}.txt"), *visible_files(folder, f"{pattern}.jsonl")]):
         if (other := files.setdefault(path.stem, path)) != path:
@@ -119,26 +119,27 @@ def _list_texts(folder: Path, pattern: str) -> dict[str, Path]:
 
 
 def read_docs(path: Path, segments: int) -> list[tuple[str, str]]:
-    """Read the domain and the document of every segment: a line ``DOMAIN<TAB>DOCUMENT`` for each."""
+    """Read every segment's domain and document from lines of ``DOMAIN<TAB>DOCUMENT``."""
     rows = [line.split() for line in read_lines(path)]
     for number, row in enumerate(rows, 1):
         if len(row) != 2:
-            raise FileError(f"{path}, row {number}: expected a domain and a document, got {' '.join(row)!r}.")
+            raise FileError(f"{path}, row {number}: expected a domain and a document, not {' '.join(row)!r}.")
     if len(rows) != segments:
-        raise FileError(f"{path}: expected {segments} lines, one per segment; got {len(rows)}.")
+        raise FileError(f"{path} has {len(rows)} lines; expected {segments}, one per segment.")
     return [(domain, document) for domain, document in rows]
 
 
 def read_scores(path: Path, segments: int, *, unit: str = "segment") -> dict[str, list[float | None]]:
-    """Read every system's scores, one per segment (or other unit), in the order of the file; of ``unit=domain`` rows
-    begin with a domain, and scores are by ``DOMAIN SYSTEM``.
+    """Read every system's scores, one per segment or other unit, in the order of the file.
+
+    With ``unit=domain``, rows start with a domain and scores are keyed by ``DOMAIN SYSTEM``.
     """
     scores: dict[str, list[float | None]] = {}
     for number, line in enumerate(read_lines(path), 1):
-        fields = line.split()  # of mt-metrics-eval: any white space
+        fields = line.split()  # any white space, as in mt-metrics-eval
         if len(fields) != 2 + (unit == "domain"):
             expected = "DOMAIN<TAB>SYSTEM<TAB>SCORE" if unit == "domain" else "SYSTEM<TAB>SCORE"
-            raise FileError(f"{path}, row {number}: expected {expected}, got {line!r}.")
+            raise FileError(f"{path}, row {number}: expected {expected}, not {line!r}.")
         value = None if fields[-1] == UNRATED else read_rating(fields[-1], f"{path}, row {number}")
         scores.setdefault(" ".join(fields[:-1]), []).append(value)
     for system, values in scores.items():
@@ -148,7 +149,7 @@ def read_scores(path: Path, segments: int, *, unit: str = "segment") -> dict[str
 
 
 def places_of(rated: RatedSegments) -> list[tuple[str, int]]:
-    """Return the language pair of every segment, and its number there, from 0."""
+    """Return every segment's language pair and its number there, from 0."""
     return [(pair, int(number) - 1) for pair, _, number in (item.rpartition(":") for item in rated.item or [])]
 
 
@@ -162,16 +163,27 @@ def read_mt_metrics_eval(
     without: str | None = None,
     group: str = "pair",
 ) -> RatedSegments:
-    """Read the rated segments of every system, grouped by language pair; items are called ``PAIR:NUMBER``.
+    """Read the rated segments of every system, grouped by language pair. Items are called ``PAIR:NUMBER``.
 
-    What is left out is counted or named in a warning. Scores of systems beside the ratings of segments are their
-    ratings. Several references are ``refA.refB``, or ``all``; ``humans=yes`` reads other references that were rated
-    like systems; ``without`` names systems to leave out, as ``A+B``, or ``none``, instead of the year's `OUTLIERS`.
+    Warns about everything that is left out. If there are scores of systems beside the ratings of segments, they become
+    the systems' ratings.
+
+    Args:
+        folder: The test set.
+        pair: A language pair; all rated ones by default.
+        rating: The ratings.
+        reference: ``refA``, several as ``refA.refB``, or ``all``.
+        humans: ``yes`` also reads other references that were rated like systems.
+        without: Systems to leave out, as ``A+B``, or ``none``; by default the year's `OUTLIERS`.
+        group: One of `GROUPINGS`.
+
+    Returns:
+        The rated segments.
     """
     if humans not in {"yes", "no"}:
         raise SpecError(f"humans={humans}: expected yes or no.")
     if group not in GROUPINGS:
-        raise SpecError(f"group={group}: there is no such grouping; {menu(group, GROUPINGS)}.")
+        raise SpecError(f"group={group}: unknown grouping; {menu(group, GROUPINGS)}.")
     pairs = [LanguagePair(folder, name) for name in ([pair] if pair else _pairs_with(folder, rating))]
     outliers, read = _name_outliers(folder, pairs, without), list[RatedRow]()
     for languages in pairs:
@@ -201,41 +213,41 @@ def _name_outliers(folder: Path, pairs: Collection[LanguagePair], without: str |
     names = set() if without in {None, "none"} else set(str(without).split("+"))
     known = {system for pair in pairs for system in pair.outputs}
     if unknown := sorted(names - known):
-        raise SpecError(f"without={unknown[0]}: there is no such system; {menu(unknown[0], sorted(known))}.")
+        raise SpecError(f"without={unknown[0]}: unknown system; {menu(unknown[0], sorted(known))}.")
     return {pair.name: names | set(by_year.get(pair.name, "").split("+")) - {""} for pair in pairs}
 
 
 def read_system_ratings(
     pairs: Iterable[LanguagePair], ending: str, places: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], float]:
-    """Read people's scores of systems, given by group and name; warn of systems without output or without a score."""
+    """Read human scores of systems by group and name; warn about systems without one."""
     ratings = dict[tuple[str, str], float]()
     for pair in pairs:
         path = pair.folder / "human-scores" / f"{pair.name}.{ending}"
         ratings |= pair.read_system_scores(path) if path.is_file() else {}
     rest = [f"{system} of {group}" for group, system in sorted(places) if (group, system) not in ratings]
     if ratings and rest:
-        warn(f"no human score of some systems; the mean of their segments' ratings stands for it: {', '.join(rest)}.")
+        warn(f"no human score of some systems; the mean of their segments' ratings is used: {', '.join(rest)}.")
     return {place: ratings[place] for place in places if place in ratings}
 
 
 def _score_names(folder: Path) -> list[str]:
-    """List ``PAIR.RATING`` of every file of ratings of segments; a rating may have dots, a pair has none."""
+    """List ``PAIR.RATING`` for every file of segment ratings; only the rating may contain dots."""
     ending = ".seg.score"
     return [path.name.removesuffix(ending) for path in visible_files(folder / "human-scores", f"*{ending}")]
 
 
 def _pairs_with(folder: Path, rating: str) -> list[str]:
     names = [name.partition(".") for name in _score_names(folder)]
-    result = [pair for pair, _, kind in names if kind == rating]
+    result = [pair for pair, _, name in names if name == rating]
     if not result:
-        choices = dict.fromkeys(kind for _, _, kind in names)
+        choices = dict.fromkeys(name for _, _, name in names)
         _refuse(folder / "human-scores" / f"PAIR.{rating}.seg.score", rating, list(choices))
     return result
 
 
 def _refuse(path: Path, word: str, choices: list[str]) -> NoReturn:
-    """Refuse a file that is missing, with the choices of its kind."""
+    """Raise FileError for a missing file, with the alternatives."""
     raise FileError(f"{path}: No such file or directory; {menu(word, choices) if choices else 'nor any other'}.")
 
 
@@ -252,21 +264,21 @@ def _read_pair(
     scores = read_scores(path, pair.segments)
     people = set() if with_humans else scores.keys() & pair.references.keys() - {*names, *outliers}
     left = {*names, *people, *outliers}
-    for what, rule, remedy in (
+    for what, group, remedy in (
         ("the reference, rated like a system", set(names), ""),
         ("outliers", outliers - set(names), " (without=none reads them)"),
-        ("translations by people", people, " (humans=yes reads them)"),
+        ("human translations", people, " (humans=yes reads them)"),
     ):
-        if systems := ", ".join(sorted(scores.keys() & rule)):
+        if systems := ", ".join(sorted(scores.keys() & group)):
             warn(f"{path}: {what}, left out: {systems}{remedy}.")
     scores = {system: values for system, values in scores.items() if system not in left}
     folder = pair.folder / "system-outputs" / pair.name
     if not pair.outputs:
         raise FileError(f"{folder} holds no SYSTEM.txt or SYSTEM.jsonl: expected a file per rated system.")
     if without := ", ".join(system for system in scores if system not in pair.outputs):
-        warn(f"{folder}: no output of systems that {path.name} rates, left out: {without}.")
+        warn(f"{folder}: no output of systems that {path.name} rates; left out: {without}.")
     if unrated := ", ".join(system for system in pair.outputs if system not in {*left, *scores}):
-        warn(f"{path}: systems with output and without ratings, left out: {unrated}.")
+        warn(f"{path}: systems with output but without ratings, left out: {unrated}.")
     rows: list[RatedRow] = []
     for system in (system for system in scores if system in pair.outputs):
         texts = pair.read_texts(pair.outputs[system])

@@ -1,4 +1,4 @@
-"""Scores of other metrics that a shared task has published beside its data, in the layout of mt-metrics-eval."""
+"""Published scores of other metrics beside a shared task's data, in the layout of mt-metrics-eval."""
 
 from __future__ import annotations
 
@@ -30,8 +30,13 @@ from twmd_registry.messages import warn
 
 
 class LabelledScores(NamedTuple):
-    """A metric's scores of rated segments, with its signature and a label that no other metric beside it has; of a
-    published metric also its published scores of systems, with their group and system.
+    """A metric's scores of rated segments, under a unique label; a published metric may also have scores of systems.
+
+    Attributes:
+        label: The label.
+        signature: The signature.
+        scores: One per segment.
+        systems: Published scores of systems, with group and system.
     """
 
     label: str
@@ -41,7 +46,7 @@ class LabelledScores(NamedTuple):
 
 
 def read_divisions(text: str, rated: RatedSegments) -> RatedSegments:
-    """Add to rated data the domains of segments, whether persons wrote them, and ratings of systems by domain."""
+    """Add domains, human authorship and ratings of systems by domain to rated data."""
     _, pairs, keys = _parse_layout(text, rated)
     with_docs = {name: pair for name, pair in pairs.items() if pair.docs.is_file()}
     segments, systems = places_of(rated), rated.system or []
@@ -54,22 +59,24 @@ def read_divisions(text: str, rated: RatedSegments) -> RatedSegments:
 
 
 def _domain_places(rated: RatedSegments) -> set[tuple[str, str]]:
-    """Return every domain, as a group ``PAIR DOMAIN``, and system of it; nothing where domains are not read."""
+    """Return every domain, as the group ``PAIR DOMAIN``, with each of its systems; nothing without domains."""
     rows = zip(rated.group, rated.domain or [], rated.system or [], strict=False)
     return {(f"{group} {domain}", system) for group, domain, system in rows if domain}
 
 
 def _parse_layout(text: str, rated: RatedSegments) -> tuple[Path, dict[str, LanguagePair], dict[str, str]]:
-    """Return the folder of rated data in this layout, their language pairs by name, and their keys."""
+    """Return the folder of rated data in this layout, its language pairs by name, and its keys."""
     read, folder, keys = parse_name(text)
     if read is not read_mt_metrics_eval:
-        raise SpecError(f"{text}: published scores are read beside data in the layout of mt-metrics-eval, mte:FOLDER.")
+        raise SpecError(f"{text}: published scores need data in the layout of mt-metrics-eval, mte:FOLDER.")
     return folder, {name: LanguagePair(folder, name) for name in sorted({name for name, _ in places_of(rated)})}, keys
 
 
 def read_official(text: str, rated: RatedSegments) -> list[LabelledScores]:
-    """Read ``metric-scores/PAIR/NAME-REFERENCE.{seg,sys,domain,doc}.score`` of every metric that has a score of every
-    rated segment, of the reference that `text` names, ``mte:FOLDER,...``, or of none; warnings name the others.
+    """Read the published scores of every metric that has scored all rated segments.
+
+    Files are ``metric-scores/PAIR/NAME-REFERENCE.{seg,sys,domain,doc}.score``, for the reference that `text`
+    (``mte:FOLDER,...``) names or for none. Warns about all other files.
     """
     folder, pairs, keys = _parse_layout(text, rated)
     reference = keys.get("reference", REFERENCE)
@@ -77,18 +84,18 @@ def read_official(text: str, rated: RatedSegments) -> list[LabelledScores]:
     unread = list[str]()
     for pair in pairs.values():
         sides, paths = {reference, SOURCE, ".".join(pair.reference_names(reference))}, set[Path]()
-        every = visible_files(folder / "metric-scores" / pair.name, "*.score")
-        for path in every:
+        score_files = visible_files(folder / "metric-scores" / pair.name, "*.score")
+        for path in score_files:
             name, _, side = path.name.removesuffix(".seg.score").rpartition("-")
-            if side in sides:  # no side has the ending of another level
+            if side in sides:  # no side ends like another level's files
                 files.setdefault(name, {})[pair.name] = path
                 paths |= {path, *_levels_of(path)}
-        unread += [f"{pair.name}/{path.name}" for path in every if path not in paths]
+        unread += [f"{pair.name}/{path.name}" for path in score_files if path not in paths]
     if unread:
         form = f"NAME-{reference}.LEVEL.score or NAME-{SOURCE}.LEVEL.score, with a .seg.score each"
-        warn(f"{folder}/metric-scores: expected {form}; passed over: {', '.join(unread)}.")
+        warn(f"{folder}/metric-scores: expected {form}; skipped: {', '.join(unread)}.")
     if not files:
-        raise FileError(f"{folder}/metric-scores holds no NAME-{reference}.seg.score of {', '.join(pairs)}.")
+        raise FileError(f"{folder}/metric-scores holds no NAME-{reference}.seg.score for {', '.join(pairs)}.")
     result, lacking = list[LabelledScores](), list[str]()
     rows = list(zip(places_of(rated), rated.system or [], strict=True))
     for name, by_pair in sorted(files.items()):
@@ -107,15 +114,16 @@ def read_official(text: str, rated: RatedSegments) -> list[LabelledScores]:
         of_systems = frozenset((*place, score) for place, score in systems.items())
         result.append(LabelledScores(f"{name}*", f"official:{name}@{digest}", known, of_systems))
     if lacking:
-        left_out = f"metrics left out, with the number of rated segments that they lack: {', '.join(lacking)}"
+        left_out = f"metrics left out, with the number of rated segments without a score: {', '.join(lacking)}"
         warn(f"{folder}: {left_out}; pair=PAIR after the folder compares one language pair.")
     return result
 
 
 def rate_external(name: str, paths: Sequence[Path], rated: RatedSegments) -> LabelledScores:
-    """Read a metric's scores of rated segments, which another program computed, from one file: of every row of the data
-    in their order, or of every system by its name, in the order of its segments. Raises FileError, which names the
-    row, where they do not fit the data.
+    """Read another program's scores of rated segments from one file.
+
+    The file has a score for every row of the data, in order, or for every system by name, in the order of its segments.
+    Raises FileError, which names the row, if they do not fit the data.
     """
     if len(paths) != 1:
         raise SpecError(f"--scores {name}: expected one file for the rated data, not {len(paths)}.")
@@ -126,14 +134,14 @@ def rate_external(name: str, paths: Sequence[Path], rated: RatedSegments) -> Lab
             raise FileError(f"{file.name} has {len(scores)} scores; expected {number}, one per rated segment.")
     else:
         if unknown := [system for system in file.scores if system not in set(rated.system or [])]:
-            raise FileError(f"{file.places[unknown[0]]}: the data have no system {unknown[0]!r}.")
+            raise FileError(f"{file.places[unknown[0]]}: unknown system {unknown[0]!r}.")
         scores = _pick_rated(file, rated)
     signature = f"{EXTERNAL}{name}|from:{file.short_name}|sha256:{file.sha256}|verifiable:no"
     return LabelledScores(name, signature, tuple(scores))
 
 
 def _pick_rated(file: ScoreFile, rated: RatedSegments) -> list[float]:
-    """Return the scores of rated rows from those by system: of all its segments, or of the rated ones alone."""
+    """Return the scores of rated rows, given scores by system, either of all its segments or of the rated ones."""
     systems, known = rated.system or [], Counter(rated.system or [])
     numbered = re.compile(r".+:[1-9][0-9]*")
     has_places = rated.item is not None and all(map(numbered.fullmatch, rated.item))
@@ -143,24 +151,26 @@ def _pick_rated(file: ScoreFile, rated: RatedSegments) -> list[float]:
     for row, system in enumerate(systems):
         values = file.scores.get(system)
         if values is None:
-            raise FileError(f"{file.name} has no scores of the system {system!r} (rated segment {row + 1}).")
+            raise FileError(f"{file.name} has no scores of system {system!r} (rated segment {row + 1}).")
         place = seen[system] if len(values) == known[system] or not places else places[row][1]
         seen[system] += 1
         if len(values) < known[system] or place >= len(values) or (not places and len(values) != known[system]):
-            raise FileError(f"{file.name} has {len(values)} scores of {system}; {known[system]} segments are rated.")
+            raise FileError(
+                f"{file.name} has {len(values)} scores of {system}, but {known[system]} segments are rated."
+            )
         scores.append(values[place])
     return scores
 
 
 def _levels_of(path: Path) -> list[Path]:
-    """Return the files of scores of systems beside one of scores of segments."""
+    """Return the files of systems' scores beside a file of segments' scores."""
     stem = path.name.removesuffix(".seg.score")
     files = (path.with_name(f"{stem}.{level}.score") for level in GROUPINGS.values())
     return [file for file in files if file.is_file()]
 
 
 def published_systems(metrics: Sequence[object], rated: RatedSegments) -> list[dict[tuple[str, str], float]]:
-    """Return every metric's published scores of systems by group and system; warn of those that only have means."""
+    """Return every metric's published scores of systems by group and system; warn about missing ones."""
     derived, result = defaultdict[tuple[tuple[str, str], ...], list[str]](list), list[dict[tuple[str, str], float]]()
     for metric in metrics:
         scores = dict[tuple[str, str], float]()
@@ -173,6 +183,6 @@ def published_systems(metrics: Sequence[object], rated: RatedSegments) -> list[d
     for missing, names in derived.items():
         shown = ", ".join(f"{system} of {group}" for group, system in missing[:SHOWN])
         shown += f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
-        what = f"no published score of some systems ({shown}); the mean of segments stands for it"
+        what = f"no published score of some systems ({shown}); the mean over segments is used"
         warn(f"{', '.join(names)}: {what}.")
     return result

@@ -1,4 +1,4 @@
-"""Rated texts: the value that every reader of rated data returns, and the reader of a user's own table."""
+"""Rated texts as a value, and the reader of a user's own table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twmd_registry.files.tables import TABLE_SUFFIXES, TableRow, check_present, 
 from twmd_registry.messages import menu, warn
 from twmd_registry.registry.references import present_references
 
-if TYPE_CHECKING:  # a command reads its files, and refuses bad ones, before it loads numpy
+if TYPE_CHECKING:  # a command checks its files before it loads numpy
     import numpy as np
 
 _UNRATED = "rows without a rating"
@@ -20,11 +20,20 @@ _NAMED = 5
 
 
 class RatedSegments(NamedTuple):
-    """Segments that people have rated; None for what the data do not have.
+    """Rated segments, with one entry per segment. A field that the data lack is None.
 
-    Groups are language pairs, or the same name for all; segments of one item (a source sentence) may be compared. A
-    reference is a text or, for all, a list of texts; `dropped` counts rows that were left out. Ratings of systems, by
-    group and system, need not be means of their segments'. `by_person` marks translations by people.
+    Attributes:
+        group: Language pairs or other groups; one name for all if the data have no groups.
+        predictions: The rated texts.
+        references: Texts, or lists of texts.
+        ratings: Human ratings; shape (segments,).
+        dropped: Rows that were left out.
+        item: Items, such as source sentences; segments of one item can be compared.
+        system: Systems.
+        source: Source texts.
+        system_ratings: Ratings of systems by group and system, if they are not means of their segments' ratings.
+        domain: Domains.
+        by_person: Whether a human wrote the text.
     """
 
     group: list[str]
@@ -41,7 +50,7 @@ class RatedSegments(NamedTuple):
 
 
 class RatedRow(NamedTuple):
-    """One row of rated data, left out without a rating; `place` is its position, for messages: ``row 3``."""
+    """One row of rated data, to be left out if it has no rating; `place` is its position in messages: ``row 3``."""
 
     group: str | None = None
     prediction: str = ""
@@ -55,20 +64,21 @@ class RatedRow(NamedTuple):
 
 
 def read_json_lines(path: Path, read: Callable[[TableRow], RatedRow], unread: str = _UNRATED) -> RatedSegments:
-    """Read a file of JSON lines, row by row; `unread` as for `gather`."""
+    """Read JSON lines, row by row; `unread` as for `gather`."""
     rows = read_rows(path, read_content(path), ".jsonl")
     return gather((read(row)._replace(place=f"row {row.number}") for row in rows), path, unread)
 
 
 def gather(read: Iterable[RatedRow], where: Path | str, unread: str = _UNRATED) -> RatedSegments:
-    """Collect rated rows; where a row has a list of references, all get lists.
+    """Collect rated rows.
 
-    A warning counts the rows that were left out, `unread`, and names the first and the groups that have no other.
+    If any row has a list of references, all get lists. Warns about rows that were left out. The warning describes them
+    as `unread`, and names the first rows and the groups of which nothing is left.
     """
     import numpy as np
 
-    every = list(read)
-    rows, left = ([row for row in every if (row.rating is None) is out] for out in (False, True))
+    collected = list(read)
+    rows, left = ([row for row in collected if (row.rating is None) is unrated] for unrated in (False, True))
     if not rows:
         raise FileError(f"{where} holds no rated segment{f' ({len(left)} rows left out)' if left else ''}.")
     first: dict[tuple[str | None, str, str], str] = {}
@@ -77,7 +87,7 @@ def gather(read: Iterable[RatedRow], where: Path | str, unread: str = _UNRATED) 
             same = first.setdefault((row.group, row.item, row.system), row.place)
             if same != row.place:
                 both = f"{same} and {row.place} both rate item {row.item} of system {row.system}"
-                raise FileError(f"{where}: {both}: keep one of them, or give their mean.")
+                raise FileError(f"{where}: {both}: keep one of them, or their mean.")
     if left:
         places = ", ".join(row.place for row in left[:_NAMED])
         more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
@@ -95,17 +105,17 @@ def gather(read: Iterable[RatedRow], where: Path | str, unread: str = _UNRATED) 
 
 
 def require_labels(rated: RatedSegments, role: str, what: str) -> list[str]:
-    """Return the ``group``, ``item`` or ``system`` of every segment; refuse data without, which `what` needs."""
+    """Return the ``group``, ``item`` or ``system`` of every segment; raise InputError if the data lack it."""
     labels: list[str] | None = getattr(rated, role)
     if labels is None:
         needed = f"{what} needs the {role} of every segment, which these data do not name"
-        remedy = f"name its column, table:FILE,{role}=COLUMN; of other data, ask for what needs no {role}"
-        raise InputError(f"{needed}: of a table, {remedy}.")
+        remedy = f"for a table, name its column: table:FILE,{role}=COLUMN; for other data, choose what needs no {role}"
+        raise InputError(f"{needed}: {remedy}.")
     return labels
 
 
 def select(rated: RatedSegments, rows: np.ndarray) -> RatedSegments:
-    """Return some of the segments, by their numbers `rows`, shape (chosen,); ratings of systems are left out."""
+    """Return the segments with numbers `rows`, shape (chosen,), without ratings of systems."""
     chosen: dict[str, Any] = {
         name: [column[i] for i in rows.tolist()]
         for name, column in rated._asdict().items()
@@ -115,7 +125,7 @@ def select(rated: RatedSegments, rows: np.ndarray) -> RatedSegments:
 
 
 def join(first: RatedSegments, second: RatedSegments) -> RatedSegments:
-    """Return the segments of both, without items and systems."""
+    """Concatenate two data sets, without items and systems."""
     import numpy as np
 
     return RatedSegments(
@@ -128,10 +138,10 @@ def join(first: RatedSegments, second: RatedSegments) -> RatedSegments:
 
 
 def read_table_rows(path: Path, *, quoted_tsv: bool = False) -> list[TableRow]:
-    """Read the rows of a table; raises FileError where the suffix is none of `TABLE_SUFFIXES`."""
+    """Read the rows of a table; raise FileError if the suffix is none of `TABLE_SUFFIXES`."""
     form = form_of(path.name)
     if form not in TABLE_SUFFIXES:
-        raise FileError(f"{path}: the suffix of a table is one of {', '.join(TABLE_SUFFIXES)}, not {form!r}.")
+        raise FileError(f"{path}: expected a table with a suffix of {', '.join(TABLE_SUFFIXES)}, not {form!r}.")
     return read_rows(path, read_content(path), form, quoted_tsv=quoted_tsv)
 
 
@@ -147,11 +157,25 @@ def read_table(
     source: str | None = None,
     quoted: str = "no",
 ) -> RatedSegments:
-    """Read a user's own table, a file with one of `TABLE_SUFFIXES`; arguments name columns, but ``quoted=yes``: cells
-    of TSV are quoted as in CSV.
+    """Read a user's own table.
 
-    By default references are in ``reference`` or ``references``, and ``group``, ``item``, ``system`` and ``source`` are
-    read where they are there; a table without groups is one, named after the file. Unrated rows are dropped.
+    Columns default to ``prediction``, ``reference`` or ``references``, and ``rating``. ``group``, ``item``, ``system``
+    and ``source`` are read if present. A table without groups is one group, named after the file. Unrated rows are
+    dropped.
+
+    Args:
+        path: A file with a suffix of `TABLE_SUFFIXES`.
+        prediction: A column, like the following arguments.
+        reference: The references.
+        rating: The ratings.
+        group: The groups.
+        item: The items.
+        system: The systems.
+        source: The source texts.
+        quoted: ``yes`` if the cells of a TSV file are quoted as in CSV.
+
+    Returns:
+        The rated segments.
     """
     if quoted not in {"yes", "no"}:
         raise SpecError(f"quoted={quoted}: expected yes or no.")
@@ -159,7 +183,7 @@ def read_table(
         check_quoted("quoted=yes", [form_of(path.name)])
     rows = read_table_rows(path, quoted_tsv=quoted == "yes")
     present = dict.fromkeys(name for row in rows for name in row.values)
-    prediction, rating = (_guess(path, rows, *each) for each in (("prediction", prediction), ("rating", rating)))
+    prediction, rating = _guess(path, rows, "prediction", prediction), _guess(path, rows, "rating", rating)
     if reference is None and not {"reference", "references"} & present.keys():
         reference = next((name for name in GUESSES["reference"] if name in present), None)
     columns = {"prediction": prediction, "rating": rating} | ({"reference": reference} if reference else {})
@@ -169,7 +193,7 @@ def read_table(
     for role, name in columns.items():
         if rows and name not in present:
             fix = f"name it, as in {path},{role}=COLUMN"
-            raise FileError(f"{path}: no column {name!r} to take the {role} from; {menu(name, present)}; {fix}.")
+            raise FileError(f"{path}: no column {name!r} for the {role}; {menu(name, present)}; {fix}.")
     rated = [row for row in rows if columns["rating"] in row.values and row.rating(columns["rating"]) is not None]
     check_present(rated, columns["prediction"])
     read = (_read_row(row, columns, path.stem)._replace(place=f"row {row.number}") for row in rows)
@@ -181,22 +205,24 @@ GUESSES = {
     "reference": ("ref", "gold", "target", "reference_text"),
     "rating": ("score", "human", "human_score", "raw", "da", "mqm", "mos", "label", "stars"),
 }
-"""Usual names of columns, by role, that are taken where the role's own name is not there."""
+"""Usual column names by role, tried if there is no column of the role's name."""
 
 
-def _guess(path: Path, rows: Sequence[TableRow], role: str, given: str) -> str:
-    """Return the column of a role: the given one, or a usual one in place of a default that is not there, with a
-    warning; of ratings also the only column of numbers.
+def _guess(path: Path, rows: Sequence[TableRow], role: str, column: str) -> str:
+    """Return the column of a role.
+
+    If the default column is missing, a usual name takes its place, with a warning. For ratings, the only column of
+    numbers may too.
     """
     present = dict.fromkeys(name for row in rows for name in row.values)
-    if given in present or given != role or not rows:
-        return given
+    if column in present or column != role or not rows:
+        return column
     found = [name for name in GUESSES[role] if name in present][:1]
     if not found and role == "rating":
         found = [name for name in present if all(_is_number(row.values.get(name)) for row in rows)]
     if len(found) != 1:
-        return given
-    warn(f"{path.name}: the {role} is read from the column {found[0]} ({path},{role}=COLUMN takes another).")
+        return column
+    warn(f"{path.name}: reading the {role} from column {found[0]} ({path},{role}=COLUMN takes another).")
     return found[0]
 
 
@@ -209,7 +235,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _read_row(row: TableRow, columns: dict[str, str], name: str) -> RatedRow:
-    """Read a row; an unrated row of JSON lines may lack the rating field."""
+    """Read a row. An unrated row of JSON lines may lack the rating field."""
     rating = row.rating(columns["rating"]) if columns["rating"] in row.values else None
     if rating is None:
         group = str(row.values.get(columns["group"])) if "group" in columns else None
@@ -222,7 +248,7 @@ def _read_row(row: TableRow, columns: dict[str, str], name: str) -> RatedRow:
 
 
 def _qualify_items(rated: RatedSegments, path: Path) -> RatedSegments:
-    """Name items by their groups, too, where a name stands for different references in different groups."""
+    """Prefix items with their groups if a name stands for different references in different groups."""
     if rated.item is None:
         return rated
     first: dict[str, tuple[str, Any]] = {}
@@ -230,6 +256,6 @@ def _qualify_items(rated: RatedSegments, path: Path) -> RatedSegments:
         before = first.setdefault(name, (group, reference))
         if before[0] != group and before[1] != reference:
             which = f"item {name} of {before[0]} and of {group} have different references"
-            warn(f"{path.name}: {which}: items of different groups are different items.")
+            warn(f"{path.name}: {which}: items of different groups are treated as different items.")
             return rated._replace(item=[f"{of}:{item}" for of, item in zip(rated.group, rated.item, strict=True)])
     return rated

@@ -1,4 +1,4 @@
-"""One way to name rated data, wherever they are: in files of a known format, or on the Hugging Face Hub."""
+"""Names of rated data, in files of a known format or on the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ FORMATS: dict[str, Callable[..., RatedSegments]] = {
     "tac": corpora.read_tac,
     "table": read_table,
 }
-"""Readers by the names of their formats; mte is the layout of mt-metrics-eval, d2t is data-to-text.
+"""Readers by format; mte is the layout of mt-metrics-eval, d2t is data-to-text.
 
-A reader takes a path and its keys. It drops rows that are not rated, counts them in a warning, and raises FileError,
-with the row, for what has another form.
+A reader takes a path and keys. It drops unrated rows with a warning, and raises FileError, with the row, for a
+malformed file.
 """
 
 
 def read_rated(text: str) -> RatedSegments:
-    """Read rated data by a name of `HUB`, or ``FORMAT:PATH`` or ``FORMAT:PATH,key=value,...`` with one of `FORMATS`."""
+    """Read rated data by a name of `HUB`, or by ``FORMAT:PATH,key=value,...`` with one of `FORMATS`."""
     if text in HUB:
         return read_hub(text)
     read, path, keys = parse_name(text)
-    _, *known = inspect.signature(read).parameters  # the first is the path
+    _, *known = inspect.signature(read).parameters  # without the path
     unknown = next((key for key in keys if key not in known), None)
     if unknown is not None:
         hint = menu(unknown, known) if known else "this format takes none"
@@ -58,13 +58,13 @@ def read_rated(text: str) -> RatedSegments:
 
 
 def is_rated_name(text: str) -> bool:
-    """Return whether a word names rated data: on the Hub, or by one of `FORMATS` before a colon."""
+    """Return whether a word names rated data: a name of `HUB`, or one of `FORMATS` before a colon."""
     form, colon, _ = text.partition(":")
     return text in HUB or (bool(colon) and form in FORMATS)
 
 
 def check_named(text: str) -> None:
-    """Check that rated data exist, without reading them; argument and errors as for `read_rated`."""
+    """Check that rated data exist without reading them; argument and errors as for `read_rated`."""
     if text in HUB:
         return
     _, path, _ = parse_name(text)
@@ -73,7 +73,7 @@ def check_named(text: str) -> None:
 
 
 def parse_name(text: str) -> tuple[Callable[..., RatedSegments], Path, dict[str, str]]:
-    """Split the name of local data into reader, path and keys; raises SpecError, with the form, for another name."""
+    """Split the name of local data into reader, path and keys; raise SpecError for any other name."""
     form, colon, rest = text.partition(":")
     file = text.partition(",")[0]
     if form not in FORMATS and form_of(file) in TABLE_SUFFIXES and (not colon or is_there(file)):
@@ -84,7 +84,7 @@ def parse_name(text: str) -> tuple[Callable[..., RatedSegments], Path, dict[str,
         raise SpecError(f"{text!r}: expected {expected}; {menu(form, choices)}.")
     parts = rest.split(",")
     keys: dict[str, str] = {}
-    while len(parts) > 1 and "=" in parts[-1]:  # from the end: a path may hold commas
+    while len(parts) > 1 and "=" in parts[-1]:  # from the end, because a path may contain commas
         key, _, value = parts.pop().partition("=")
         if key in keys or not value:
             raise SpecError(f"{text}: expected {key}=VALUE once.")
@@ -94,19 +94,19 @@ def parse_name(text: str) -> tuple[Callable[..., RatedSegments], Path, dict[str,
 
 
 def content_of(rated: RatedSegments) -> str:
-    """Digest rated data: 12 hexadecimal digits of the sha256 of their groups, texts, ratings, items and systems.
+    """Digest rated data: 12 hexadecimal digits of the sha256 of groups, texts, ratings, items and systems.
 
-    A text and a list that holds only this text are equal references; dropped rows do not count.
+    A text equals a list of only this text. Dropped rows do not count.
     """
     references = [[texts] if isinstance(texts, str) else list(texts) for texts in rated.references]
-    ratings = [float(rating) + 0.0 for rating in rated.ratings]  # -0.0 + 0.0 is 0.0: the same rating
+    ratings = [float(rating) + 0.0 for rating in rated.ratings]  # turns -0.0 into 0.0
     content = [rated.group, rated.predictions, references, ratings, rated.item, rated.system]
     content += [sorted(rated.system_ratings.items())] if rated.system_ratings else []
     return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()[:DIGITS]
 
 
 def title_of(text: str) -> str:
-    """Return the name of data for reports, without a path, and what their groups are where that was chosen (``by``)."""
+    """Return the name of data for reports, without its folder, and their grouping if ``by`` was chosen."""
     if text in HUB:
         return text
     _, path, keys = parse_name(text)
@@ -115,12 +115,12 @@ def title_of(text: str) -> str:
 
 
 def read_all_rated(texts: Iterable[str]) -> dict[str, RatedSegments]:
-    """Read several data sets as `read_rated`; raises SpecError where two are the same and would count twice."""
+    """Read several data sets; raise SpecError if two are the same, which would count twice."""
     data = {text: read_rated(text) for text in texts}
     first: dict[str, str] = {}
     for text, rated in data.items():
         if (same := first.setdefault(content_of(rated), text)) != text:
-            raise SpecError(f"{same} and {text} hold the same rated texts: name them once.")
+            raise SpecError(f"{same} and {text} hold the same rated texts: pass only one of them.")
     return data
 
 
@@ -132,7 +132,7 @@ _SENTENCES, _QUESTIONS = ("sentence1", "sentence2", "label"), ("question1", "que
 _SUMMARIES = {"repo": "mteb/summeval", "item": "id", "several": True}
 _DA = "RicardoRei/wmt-da-human-evaluation"
 _WMT = {"columns": ("mt", "ref", "score"), "split": "train", "lowest": -math.inf, "group": "lp", "item": "src"}
-"""Ratings of translations; direct assessments are z-scores."""
+"""Ratings of translations. Direct assessments are z-scores."""
 HUB: dict[str, dict[str, Any]] = {
     "glue/stsb": {"repo": "nyu-mll/glue", "config": "stsb", "split": "validation", "columns": _SENTENCES},
     "glue/mrpc": {"repo": "nyu-mll/glue", "config": "mrpc", "columns": _SENTENCES},
@@ -153,13 +153,14 @@ HUB: dict[str, dict[str, Any]] = {
         for rating in corpora.SUMMARY_RATINGS
     },
 }
-"""Data sets on the Hub by name: their columns of prediction, reference and rating, and maybe group, item and system;
-the rows to `keep`. Ratings below `lowest` (0) stand for none; with `several`, rows have lists of texts and ratings.
+"""Data sets on the Hub: the columns of prediction, reference and rating, and possibly group, item and system.
+
+`keep` selects rows. Ratings below `lowest` (0) mean unrated. With `several`, rows have lists of texts and ratings.
 """
 
 
 def read_hub(name: str) -> RatedSegments:
-    """Read a data set from the Hub, or from its cache, by a name of `HUB`; rows without text or rating are left out."""
+    """Read a data set of `HUB` from the Hub or its cache; rows without text or rating are left out."""
     labels = HUB[name]
     (prediction, reference, rating), several = labels["columns"], "several" in labels
     lowest, split = labels.get("lowest", 0.0), labels.get("split", "test")
@@ -169,16 +170,16 @@ def read_hub(name: str) -> RatedSegments:
             texts, ratings = (row[column] if several else [row[column]] for column in (prediction, rating))
             for text, value in zip(texts, ratings, strict=True):
                 rated = RatedRow(place=f"rated text {len(read) + 1}")
-                # A row is left out where a text or the rating is missing.
+                # A row without a text or rating is left out.
                 number = TableRow(f"{name}, {rated.place}", {rating: value}).rating(rating)
                 if text and row[reference] and number is not None and number >= lowest:
                     group, item, system = (str(row[labels[role]]) if role in labels else None for role in _ROLES)
                     if group and item:
-                        item = f"{group}:{item}"  # the same sentence may be a source in two language pairs
+                        item = f"{group}:{item}"  # a sentence may be a source in two language pairs
                     rated = RatedRow(group or name, text, row[reference], number, item, system)
                 read.append(rated)
     except KeyError as error:
-        raise FileError(f"{name} on the Hub has no column {error}; its form has changed.") from error
+        raise FileError(f"{name} on the Hub has no column {error}; its format has changed.") from error
     return gather(read, f"{name}, split {split}")
 
 
@@ -192,5 +193,5 @@ def _load(name: str, repo: str, config: str | None, split: str) -> Any:
         return datasets.load_dataset(repo, config, split=split)
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:  # no network, or a damaged cache
         first = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-        hint = f"get it elsewhere with 'hf download --repo-type dataset {repo}' and set HF_HUB_OFFLINE=1"
-        raise FileError(f"cannot read {name} from the Hub: {first}. Where there is no network, {hint}.") from error
+        hint = f"download it elsewhere with 'hf download --repo-type dataset {repo}' and set HF_HUB_OFFLINE=1"
+        raise FileError(f"cannot read {name} from the Hub: {first}. Without a network, {hint}.") from error

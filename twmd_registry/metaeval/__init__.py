@@ -1,1 +1,1 @@
-"""How well a metric agrees with people: rated data, correlations, and settings chosen by them."""
+"""Meta-evaluation: rated data, correlation with human ratings, and settings tuned on them."""

@@ -1,4 +1,4 @@
-"""How well scores agree with people over a data set, with intervals, and tests of whether one metric agrees better."""
+"""Agreement of scores with human ratings: intervals, and tests of whether one metric agrees better than another."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ from twmd_registry.registry.names import Statistic
 RESAMPLES = 1000
 SEED = 12345
 LEVEL = (2.5, 97.5)
-"""Percentiles of the resamples that bound a 95% interval."""
+"""Percentiles that bound a 95% interval."""
 SIGNIFICANT = 0.05
 _ROUNDING = 1e-12
-"""Two differences of agreement are equal up to this."""
+"""Differences of agreement up to this count as equal."""
 EVERYTHING = "all"
 _BLOCK = 2**22
-"""Weights that are held at once: 32 MB."""
+"""Weights in memory at once: 32 MB."""
 _SHOWN = 10
 
 
 class Interval(NamedTuple):
-    """A bootstrap percentile 95% interval; None without resamples, or where most of them are undefined."""
+    """A bootstrap percentile 95% interval; None without resamples, or if most of them are undefined."""
 
     low: float | None
     high: float | None
 
 
 class Part(NamedTuple):
-    """The data of a group, item or system: its rows in ascending order, and the statistic of its ratings."""
+    """The data of a group, item or system: its rows in ascending order, and the estimator for its ratings."""
 
     name: str
     rows: np.ndarray
@@ -57,7 +57,7 @@ class Part(NamedTuple):
 
 
 class Undefined(NamedTuple):
-    """A part without a value: its number of segments, and the reason."""
+    """A part without a value, its number of segments, and the reason."""
 
     name: str
     n: int
@@ -65,7 +65,7 @@ class Undefined(NamedTuple):
 
 
 class AgreementTest(NamedTuple):
-    """A one-sided test: metric A's agreement less B's, and the probability of so great a difference by chance alone."""
+    """A one-sided test: metric A's agreement minus B's, and the probability of at least this difference by chance."""
 
     difference: float
     p: float
@@ -73,25 +73,30 @@ class AgreementTest(NamedTuple):
 
 Measured = TypeVar("Measured")
 Averaging = Literal["none", "group", "item", "system"]
-"""What a statistic is averaged over: nothing (one value of all rows), groups such as language pairs, items, systems."""
+"""Parts to average a statistic over: none (one value of all rows), groups (language pairs), items or systems."""
 
 
 class UndefinedError(InputError):
-    """A statistic has no value in any part of the data; `undefined` has every part with its reason."""
+    """A statistic is undefined in every part of the data; `undefined` has the reasons."""
 
     def __init__(self, message: str, undefined: Sequence[Undefined]) -> None:
-        """Keep the parts beside the message."""
+        """Store the parts."""
         super().__init__(message)
         self.undefined = tuple(undefined)
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How well scores agree with ratings, over all data (averaged over `groups`, in their order) or in one part.
+    """Agreement of scores with ratings, over all data or in one part.
 
-    `low` and `high` are the ends of the 95% interval, None without one; `n` counts segments (of an accuracy over
-    systems, pairs of systems); `epsilon` is ``acc_eq``'s in one part; `undefined` parts have no value. Where
-    no part has one, `value` is NaN, and None in JSON.
+    Attributes:
+        value: The statistic, averaged over `groups`; NaN (None in JSON) if every part is undefined.
+        low: Lower end of the 95% interval; None without one.
+        high: Upper end.
+        n: Number of segments, or of pairs of systems for an accuracy over systems.
+        epsilon: The tie threshold of ``acc_eq``, in one part.
+        groups: Agreement by part, in order.
+        undefined: Parts without a value.
     """
 
     value: float
@@ -103,7 +108,7 @@ class Agreement:
     undefined: tuple[Undefined, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return every number, ready for JSON."""
+        """Return every number as JSON-compatible values."""
         keys = ("value", "low", "high", "n", "epsilon")
         groups = [{"name": name} | {key: getattr(part, key) for key in keys} for name, part in self.groups.items()]
         undefined = [part._asdict() for part in self.undefined]
@@ -112,12 +117,12 @@ class Agreement:
 
     @property
     def is_defined(self) -> bool:
-        """Whether there is a value."""
+        """Whether the value is defined."""
         return not math.isnan(self.value)
 
 
 def agreement_or_undefined(label: str, measure: Callable[[], Agreement]) -> Agreement:
-    """Return what `measure` returns; where that is undefined everywhere, warn of it and return an `Agreement` of NaN.
+    """Return the result of `measure`; if it is undefined everywhere, warn and return an `Agreement` of NaN.
 
     Args:
         label: The metric, for the warning.
@@ -142,11 +147,15 @@ def agreement(
 ) -> Agreement:
     """Measure how well scores, shape (segments,), agree with ratings.
 
-    The statistic is computed in every part of the data, and averaged with equal weights. For the interval, the rows of
-    every part (the items, for statistics of pairs) are drawn with replacement, the same for every metric; a part that
-    is undefined in a resample keeps its value there. An average over items draws whole items, which get no intervals of
-    their own. Statistics of pairs are of one part, unless averaging is ``group``: they compare the segments of an item
-    (or, by ``system``, of a system; by ``none``, all). Warns of parts without a value and of intervals of few segments.
+    The statistic is computed in every part of the data and averaged with equal weights. For the interval, the rows of
+    every part are drawn with replacement, the same for every metric. Pairwise statistics draw items instead. A part
+    that is undefined in a resample keeps its value there. An average over items draws whole items, which get no
+    intervals of their own.
+
+    Pairwise statistics average over groups and compare the segments of an item. With any other averaging they have one
+    part, and compare the segments of an item or system, or all of them.
+
+    Warns about undefined parts, and about intervals from few segments.
     """
     chosen, numbers = statistic_named(statistic), check_numbers("scores", scores, len(rated.ratings))
     parts = split_parts(rated, chosen, averaging, threshold=threshold)
@@ -160,7 +169,7 @@ def agreement(
     else:
         rngs = [np.random.default_rng([seed, k]) for k, (name, *_) in enumerate(parts) if name in estimates]
         resampled = list(map(bootstrap, estimates.values(), [resamples] * len(values), rngs))
-        drawn = np.array(resampled)  # (parts, B); where a part is undefined its own value stands
+        drawn = np.array(resampled)  # (parts, B); an undefined part keeps its own value
         means = np.where(np.isnan(drawn), values[:, None], drawn).mean(axis=0)
         means = np.where(np.isnan(drawn).all(axis=0), np.nan, means)
         units = {name: estimate.units for name, estimate in estimates.items()}
@@ -176,7 +185,7 @@ def agreement(
 def measure_parts(
     statistic: Statistic, parts: Sequence[Part], measure: Callable[[np.ndarray, Estimator], Measured]
 ) -> tuple[dict[str, Measured], tuple[Undefined, ...]]:
-    """Return what `measure` makes of every part, and those without a value: a warning, or an UndefinedError if all."""
+    """Apply `measure` to every part. Warn about undefined parts; raise UndefinedError if there are no others."""
     measured, undefined = dict[str, Measured](), list[Undefined]()
     for name, rows, estimator in parts:
         try:
@@ -194,7 +203,7 @@ def measure_parts(
 
 
 def split_parts(rated: RatedSegments, statistic: Statistic, averaging: str, threshold: float = THRESHOLD) -> list[Part]:
-    """Split the data into the parts that a statistic is averaged over, by ascending name; check what they must have."""
+    """Split the data into parts to average over, by ascending name, and check that the labels exist."""
     if statistic == "spa" and averaging not in {"none", "group"}:
         raise SpecError(f"spa compares systems; expected averaging=none or averaging=group, not {averaging}.")
     if statistic in PAIRWISE and averaging in {"group", "item"}:
@@ -209,14 +218,14 @@ def split_parts(rated: RatedSegments, statistic: Statistic, averaging: str, thre
     parts = np.split(np.argsort(code, kind="stable"), np.cumsum(np.bincount(code))[:-1])
     result = list[Part]()
     for name, rows in zip(names, parts, strict=True):
-        own_items, own_systems = (None if labels is None else labels[rows] for labels in (items, systems))
-        estimator = make_estimator(statistic, ratings[rows], own_items, threshold, own_systems)
+        part_items, part_systems = (None if labels is None else labels[rows] for labels in (items, systems))
+        estimator = make_estimator(statistic, ratings[rows], part_items, threshold, part_systems)
         result.append(Part(str(name), rows, estimator))
     return result
 
 
 def bootstrap(estimate: CorrelationEstimate, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Compute a statistic of resamples, drawn with replacement; shape (resamples,), NaN where undefined."""
+    """Compute a statistic of resamples drawn with replacement; shape (resamples,), NaN where undefined."""
     if estimate.units < 2:
         return np.full(resamples, np.nan)
     at_once = max(1, _BLOCK // estimate.units)
@@ -225,14 +234,14 @@ def bootstrap(estimate: CorrelationEstimate, resamples: int, rng: np.random.Gene
 
 
 def draw(units: int, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw as many units as there are, with replacement; return each unit's count, shape (units, resamples), int."""
+    """Draw as many units as there are, with replacement; return counts, shape (units, resamples), int."""
     rows = rng.integers(0, units, size=(resamples, units))  # (resamples, units)
     cells = rows * resamples + np.arange(resamples)[:, None]
     return np.bincount(cells.ravel(), minlength=units * resamples).reshape(units, resamples)
 
 
 def interval(values: np.ndarray) -> Interval:
-    """Return the percentile 95% interval of resamples, undefined ones (NaN) left out; None where most are undefined."""
+    """Return the percentile 95% interval of resamples without NaN; None if most are NaN."""
     defined = values[~np.isnan(values)]
     if 2 * len(defined) <= len(values):
         return Interval(None, None)
@@ -249,12 +258,12 @@ def system_agreement(
     seed: int = SEED,
     systems: Mapping[tuple[str, str], float] | None = None,
 ) -> tuple[Agreement, Agreement]:
-    """Measure whether a metric ranks systems as people do: by a statistic of `check_systems`, and by their accuracy.
+    """Measure how well a metric ranks systems: by a statistic of `check_systems`, and by pairwise accuracy.
 
-    The accuracy is the share of the pairs of systems of one group that metric and people order alike, over the pairs of
-    all groups (Kocmi et al. 2021); a tie of either is not alike. For intervals the systems of every group are drawn
-    with replacement; a system and its own copy are no pair. `systems` has scores by group and system, not means. Raises
-    UndefinedError where no group has the statistic; `system_accuracy` may still have a value.
+    The accuracy is the share of pairs of systems, over all groups, that metric and humans order alike (Kocmi et al.
+    2021). A tie of either counts as wrong. For intervals, the systems of every group are drawn with replacement. A
+    system and its own copy make no pair. `systems` has published scores by group and system, which replace means.
+    Raises UndefinedError if no group has the statistic; `system_accuracy` may still have a value.
     """
     chosen = check_systems(rated, statistic, averaging)
     numbers = check_numbers("scores", scores, len(rated.ratings))
@@ -273,7 +282,7 @@ def system_accuracy(
     seed: int = SEED,
     systems: Mapping[tuple[str, str], float] | None = None,
 ) -> Agreement:
-    """Measure the accuracy of `system_agreement` alone; NaN where no group has two systems."""
+    """Measure only the accuracy of `system_agreement`; NaN if no group has two systems."""
     check_systems(rated, "pearson", averaging)
     means, ranked = mean_systems(check_numbers("scores", scores, len(rated.ratings)), rated, averaging, systems)
     return _count_pairs(means, ranked, averaging, resamples, seed)
@@ -282,8 +291,10 @@ def system_accuracy(
 def mean_systems(
     scores: np.ndarray, rated: RatedSegments, averaging: str, systems: Mapping[tuple[str, str], float] | None = None
 ) -> tuple[np.ndarray, RatedSegments]:
-    """Return every system's score, shape (systems,), and its rating and group as rated data: means, unless they are
-    known by `systems` and `RatedSegments.system_ratings`. Warns of a system with fewer segments than others.
+    """Return every system's score, shape (systems,), and its rating and group as rated data.
+
+    Scores and ratings are means over segments, unless `systems` or `RatedSegments.system_ratings` has them. Warns about
+    a system with fewer segments than others.
     """
     groups, means = list[str](), list[tuple[float, float]]()
     for name, rows, _ in split_parts(rated, "pearson", averaging):
@@ -306,11 +317,11 @@ def mean_systems(
 
 
 def check_systems(rated: RatedSegments, statistic: str, averaging: str) -> Statistic:
-    """Return the statistic; raise SpecError or InputError, as `system_agreement`, before anything is scored."""
+    """Return the statistic; raise SpecError or InputError before anything is scored, as `system_agreement` would."""
     chosen = statistic_named(statistic)
     if chosen in PAIRWISE - {"spa"} or averaging not in {"group", "none"}:
         expected = "systems are ranked by pearson, spearman, kendall or spa, averaged over group or none"
-        raise SpecError(f"{expected}; not by {chosen} over {averaging}.")
+        raise SpecError(f"{expected}, not by {chosen} over {averaging}.")
     require_labels(rated, "system", "a ranking of systems")
     return chosen
 
@@ -320,8 +331,8 @@ def _count_pairs(scores: np.ndarray, rated: RatedSegments, averaging: str, resam
     counts, drawn, alone = np.zeros(2, dtype=int), np.zeros((2, resamples)), list[Undefined]()  # alike, pairs
     for k, (name, rows, _) in enumerate(split_parts(rated, "pearson", averaging)):
         alone += [Undefined(name, len(rows), "a single system makes no pair")] * (len(rows) < 2)
-        metric, people = (np.sign(np.subtract.outer(values[rows], values[rows])) for values in (scores, rated.ratings))
-        alike = ((metric == people) & (metric != 0)).astype(np.float64)  # (systems, systems); every pair is there twice
+        metric, human = (np.sign(np.subtract.outer(values[rows], values[rows])) for values in (scores, rated.ratings))
+        alike = ((metric == human) & (metric != 0)).astype(np.float64)  # (systems, systems); has every pair twice
         pairs = 1.0 - np.eye(len(rows))
         counts += [int(which.sum()) // 2 for which in (alike, pairs)]
         weights = draw(len(rows), resamples, np.random.default_rng([seed, k])).astype(np.float64)
@@ -333,11 +344,11 @@ def _count_pairs(scores: np.ndarray, rated: RatedSegments, averaging: str, resam
 
 
 def williams(r_a: float, r_b: float, r_ab: float, n: int) -> AgreementTest:
-    """Test the difference of two metrics' correlations with people, r_a and r_b; theirs is r_ab, of n segments.
+    """Test the difference of two metrics' correlations with ratings, r_a and r_b, over n segments; r_ab is their own.
 
     ``t = (r_a - r_b) sqrt((n - 1)(1 + r_ab)) / sqrt(2 K (n - 1) / (n - 3) + (r_a + r_b)^2 / 4 (1 - r_ab)^3)`` with ``K
     = 1 - r_a^2 - r_b^2 - r_ab^2 + 2 r_a r_b r_ab`` follows Student's t with n - 3 degrees of freedom (Williams 1959;
-    Graham and Baldwin 2014). Raises InputError where it is undefined.
+    Graham and Baldwin 2014). Raises InputError if it is undefined.
 
     >>> round(williams(0.6, 0.5, 0.8, 103).p, 4)
     0.0256
@@ -362,13 +373,14 @@ def williams_by_part(
     rated: RatedSegments,
     averaging: str = "group",
 ) -> dict[str, AgreementTest | None]:
-    """Test by Williams in every part of the data whether A has the higher Pearson correlation; None if undefined."""
+    """Test in every part, by Williams' test, whether A has the higher Pearson correlation; None if undefined."""
     a, b = (check_numbers("scores", scores, len(rated.ratings)) for scores in (scores_a, scores_b))
     tests, sizes = dict[str, AgreementTest | None](), dict[str, int]()
     for name, rows, _ in split_parts(rated, "pearson", averaging):
-        own_a, own_b, ratings = a[rows], b[rows], rated.ratings[rows]
+        part_a, part_b, ratings = a[rows], b[rows], rated.ratings[rows]
         try:
-            r_a, r_b, r_ab = (correlate("pearson", *xy) for xy in ((own_a, ratings), (own_b, ratings), (own_a, own_b)))
+            pairs = ((part_a, ratings), (part_b, ratings), (part_a, part_b))
+            r_a, r_b, r_ab = (correlate("pearson", x, y) for x, y in pairs)
             tests[name] = williams(r_a, r_b, r_ab, len(rows))
             sizes[name] = len(rows)
         except InputError:
@@ -378,7 +390,7 @@ def williams_by_part(
 
 
 def count_swapped(rated: RatedSegments) -> int:
-    """Return how many items, or segments of data without items, a `permutation` swaps."""
+    """Return how many items a `permutation` swaps; without items, how many segments."""
     return len(rated.ratings) if rated.item is None else len(set(rated.item))
 
 
@@ -396,20 +408,22 @@ def permutation(
 ) -> AgreementTest:
     """Test whether A agrees better than B by paired permutation: PERM-INPUTS of Deutsch, Dror and Roth (2021).
 
-    Both metrics' scores are standardised within every part that the statistic is computed in. In a trial the scores of
-    every item are swapped between the metrics with probability 1/2, all segments of an item together; where the data do
-    not name items every segment is an item. With `single` every segment is swapped alone, which is their PERM-BOTH. For
-    ``acc_eq`` the results of an item's pairs are swapped, or of each pair alone: epsilon stays the metric's own, as by
-    ``pairs`` of mt-metrics-eval, unless pairs are of several items. ``p = (1 + trials with at least the observed
-    difference) / (1 + trials)``; a part without a value in a trial is left out of that trial's mean, and a trial
-    without any value counts as having at least that difference. Parts in which either metric's statistic is undefined
-    are left out for both. Other arguments and errors as for `agreement`.
+    Both metrics' scores are standardised within every part. In a trial, every item's scores are swapped between the
+    metrics with probability 1/2, all segments of an item together. Without item labels every segment is an item. With
+    `single`, every segment is swapped on its own, which is their PERM-BOTH.
+
+    For ``acc_eq``, the results of an item's pairs are swapped together, or with `single` each on its own. Epsilon stays
+    the metric's own, as in mt-metrics-eval's ``pairs``, unless pairs span several items.
+
+    ``p = (1 + trials with at least the observed difference) / (1 + trials)``. A part that is undefined in a trial is
+    left out of that trial's mean. A trial without any defined part counts as having at least the observed difference.
+    Parts in which either metric is undefined are left out for both. Other arguments and errors as for `agreement`.
     """
     chosen = statistic_named(statistic)
     check_sample(count_swapped(rated))
     both = np.stack([check_numbers("scores", scores, len(rated.ratings)) for scores in (scores_a, scores_b)])
     if trials < 1:
-        raise SpecError(f"expected 1 trial or more, not {trials}.")
+        raise SpecError(f"expected at least 1 trial, not {trials}.")
     items = np.arange(len(rated.ratings)) if single or rated.item is None else rated.item
     codes = np.unique(np.asarray(items), return_inverse=True)[1]
     swaps = np.random.default_rng(seed).random((int(codes.max()) + 1, trials + 1)) < 0.5
@@ -432,11 +446,16 @@ def rank_metrics(
 ) -> list[int | None]:
     """Rank metrics in clusters, as the metrics shared task does (Freitag et al. 2023); return ranks from 1.
 
-    From the metric that agrees best downwards: a metric has the rank of the one above it, unless a metric of that rank
-    outperforms it by `permutation` of single scores or pairs (p of at most `SIGNIFICANT`); then it begins the next
-    rank. `scores` has shape (metrics, segments), `values` are of the statistic; `permuted` is for `permutation`. A
-    metric whose value is NaN has no rank, and two metrics that no part of the data compares do not outperform each
-    other.
+    Metrics are visited from best to worst. A metric gets the rank of the one above it, unless a metric of that rank
+    outperforms it by `permutation` with ``single`` (p of at most `SIGNIFICANT`). Then it starts the next rank. An
+    undefined metric has no rank. Two metrics without a common defined part do not outperform each other.
+
+    Args:
+        scores: Scores of all metrics; shape (metrics, segments).
+        values: The statistic of each.
+        rated: The rated data.
+        statistic: Its name.
+        **permuted: Other arguments of `permutation`.
     """
     ranks, rank, cluster = list[int | None]([None] * len(scores)), 1, list[int]()
     defined = [metric for metric, value in enumerate(values) if not math.isnan(value)]
@@ -458,20 +477,22 @@ def _difference(both: np.ndarray, estimator: Estimator) -> float:
 
 
 def _permute(both: np.ndarray, estimator: Estimator, swaps: np.ndarray) -> np.ndarray:
-    """Return the difference by column of swaps; equal columns are computed once, which makes small parts cheap."""
+    """Return the difference per column of swaps. Equal columns are computed once, which makes small parts cheap."""
     spread = both.std(axis=1, keepdims=True)
     standard = (both - both.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1)  # (2, rows)
     _, first, column = np.unique(np.packbits(swaps, axis=0), axis=1, return_index=True, return_inverse=True)
     differences = np.full(len(first), np.nan)
     for k, swapped in enumerate(swaps.T[first]):
-        with suppress(InputError):  # where a swap has made a metric constant
+        with suppress(InputError):  # the swap made a metric constant
             differences[k] = _difference(np.where(swapped, standard[::-1], standard), estimator)
     return differences[column.reshape(-1)]
 
 
 def _permute_pairs(both: np.ndarray, estimator: Estimator, swaps: np.ndarray, seed: int | None) -> np.ndarray:
-    """Return the difference of ``acc_eq`` by column of swaps, where results of pairs are swapped: an item's
-    together, or, with a seed, each alone, in all columns but the first.
+    """Return the difference of ``acc_eq`` per column of swaps of pair results.
+
+    Without a seed, the results of an item's pairs are swapped together. With one, every result is swapped on its own in
+    all columns but the first.
     """
     (pairs, first), (other, _) = (estimator(scores).pairs for scores in both)
     difference = pairs - other  # (P,)

@@ -1,4 +1,4 @@
-"""Statistics of agreement between scores and ratings, of the data and of many resamples of them at once.
+"""Statistics of agreement between scores and ratings, for the data and for many resamples at once.
 
 A resample is a column of weights: how often each row (or item) was drawn. Shapes: N segments, P pairs, B resamples.
 """
@@ -17,17 +17,17 @@ from twmd_registry.messages import menu
 from twmd_registry.registry.names import STATISTICS, Statistic
 
 THRESHOLD = 25.0
-"""Two translations differ in the DARR of WMT17 and WMT18 from 25 points on a scale from 0 to 100."""
+"""Least difference of two ratings, on a scale to 100, in the DARR of WMT17 and WMT18."""
 MIN_ROWS = 3
-"""Different rows that a correlation needs: two always lie on a line."""
+"""Distinct rows that a correlation needs: two always lie on a line."""
 _RATING_ROUNDING = 1e-9
-"""Ratings with decimals have no exact binary form: 70.1 - 45.1 is a little less than 25."""
+"""Decimal ratings are inexact in binary: 70.1 - 45.1 is slightly below 25."""
 _ACCURACY_ROUNDING = 1e-12
-"""Two accuracies, sums of shares, are equal up to this."""
+"""Accuracies up to this apart count as equal."""
 TIE = 1e-5
-"""Scores that differ by no more are a tie of ``accuracy``: a score may move by so much under an equal signature."""
+"""Scores up to this apart are a tie for ``accuracy``: a score may move this far under an equal signature."""
 MAX_PAIRS = 2**26
-"""Pairs of segments that are compared at once: 3 GB."""
+"""Pairs of segments to compare at once: 3 GB."""
 
 
 _PAIR_FORMULAS: dict[Statistic, Callable[..., tuple[np.ndarray, np.ndarray]]] = {
@@ -38,22 +38,26 @@ _PAIR_FORMULAS: dict[Statistic, Callable[..., tuple[np.ndarray, np.ndarray]]] = 
     "tau_eq": lambda c, d, m, h, both: (c + both - d - m - h, c + d + m + h + both),
     "accuracy": lambda c, d, m, *_: (c + m / 2, c + d + m),
 }
-"""Numerator and denominator from the numbers of pairs that are concordant, discordant, tied by the metric, tied by
-people (h), and tied by both. The variants of Kendall's tau are WMT's of 2010, 2013 and 2014, as Deutsch, Foster and
-Freitag (2023) list them, and theirs; ``darr`` is 2010's over pairs that people rate far apart (Bojar et al. 2017;
-Ma et al. 2018); ``accuracy`` counts a tie of the metric as half a pair."""
+"""Numerator and denominator from the counts of pairs that are concordant, discordant, tied by the metric, tied by
+humans (h), and tied by both. The variants of Kendall's tau are WMT's of 2010, 2013 and 2014, and the one by Deutsch,
+Foster and Freitag (2023), who list them all. ``darr`` is 2010's over pairs with distant ratings (Bojar et al. 2017;
+Ma et al. 2018). ``accuracy`` counts a tie of the metric as half a pair."""
 PAIRWISE = frozenset({*_PAIR_FORMULAS, "acc_eq", "pdp", "spa"})
-"""The statistics that need to know which segments are of one item."""
+"""Statistics of pairs, which need the item of every segment."""
 PERMUTATIONS, PERMUTATION_SEED = 1000, 4
-"""Permutations of the soft pairwise accuracy, and their seed, as in the metrics shared task."""
+"""Permutations of the soft pairwise accuracy and their seed, as in the metrics shared task."""
 
 
 class CorrelationEstimate(NamedTuple):
-    """The statistic of one metric's scores of n segments; a resample draws `units` rows or items.
+    """The statistic of one metric's scores.
 
-    `resampled` takes weights, shape (units, B), to the statistic of every resample, shape (B,), NaN where undefined. Of
-    ``acc_eq``, `epsilon` is the greatest difference of two scores that is a tie, and `pairs` what every pair of
-    segments adds to the value, with the pair's first row; shape (P,) each.
+    Attributes:
+        value: The statistic.
+        n: Number of segments.
+        units: Number of rows or items that a resample draws.
+        resampled: Maps weights, shape (units, B), to the statistic of every resample, shape (B,), NaN if undefined.
+        epsilon: For ``acc_eq``, the largest difference of two scores that counts as a tie.
+        pairs: For ``acc_eq``, every pair's summand of the value and its first row; shape (P,) each.
     """
 
     value: float
@@ -66,27 +70,27 @@ class CorrelationEstimate(NamedTuple):
 
 Items = Sequence[str] | np.ndarray
 Estimator = Callable[[np.ndarray], CorrelationEstimate]
-"""From scores, shape (N,), to their statistic; raises InputError, with the reason alone, where it is undefined."""
+"""Maps scores, shape (N,), to their statistic; raises InputError, with only the reason, if it is undefined."""
 
 
 def _correlate_rows(statistic: Statistic, x: np.ndarray, y: np.ndarray) -> float:
-    """Compute Pearson's r, Spearman's rho or Kendall's tau-b; refuse vectors that have no correlation."""
+    """Compute Pearson's r, Spearman's rho or Kendall's tau-b; raise InputError if it is undefined."""
     if len(x) < MIN_ROWS:
-        raise InputError(f"{MIN_ROWS} or more values are needed, there are {len(x)}")
+        raise InputError(f"expected at least {MIN_ROWS} values, found {len(x)}")
     for side, values in (("scores", x), ("ratings", y)):
         if np.ptp(values) == 0:
             raise InputError(f"the {side} are constant ({values[0]:g})")
     if statistic != "pearson":
-        from scipy import stats  # where it is used: it takes half a second, and a comparison of systems needs none
+        from scipy import stats  # takes half a second, and comparing systems does not need it
 
-        if statistic == "kendall":  # "asymptotic" concerns the p-value, which is not used and may take longer than tau
+        if statistic == "kendall":  # "asymptotic" concerns the unused p-value, which may take longer than tau
             return float(stats.kendalltau(x, y, method="asymptotic").statistic)
         x, y = stats.rankdata(x), stats.rankdata(y)
     return float(np.clip(_direction(x) @ _direction(y), -1, 1))
 
 
 def _direction(values: np.ndarray) -> np.ndarray:
-    """Return differences from the mean, of norm 1; scaled first, so that squares of tiny numbers do not vanish."""
+    """Return differences from the mean, scaled to norm 1; scaled twice, so that tiny squares do not vanish."""
     centered = values - values.mean()
     centered /= np.abs(centered).max()
     return np.asarray(centered / np.linalg.norm(centered))
@@ -102,7 +106,7 @@ def _resample_pearson(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> np.n
 
 
 def _resample_spearman(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Compute Spearman's rho of every resample, which is ranked anew; O(NB)."""
+    """Compute Spearman's rho of every resample, with ranks per resample; O(NB)."""
     ranks, norms = [], []
     for values in (x, y):
         code, counts = _count_values(values, weights)
@@ -125,10 +129,10 @@ def _resample_kendall(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> np.n
 
 
 def _concordant_minus_discordant(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Count pairs of rows, given as ranks from 0, by the highest bit in which their y differ.
+    """Return concordant minus discordant pairs of rows, by the highest bit in which their y differ.
 
-    Of the rows that share all bits above it, with s = 1 where the bit is set and -1 elsewhere, a pair with x_i < x_j
-    adds ``w_i w_j (s_j - s_i) / 2``: 1 if the pair is concordant, -1 if discordant, 0 if the bit is the same.
+    x and y are ranks from 0. Among rows that share all higher bits, let s = 1 if the bit is set and -1 otherwise. A
+    pair with x_i < x_j adds ``w_i w_j (s_j - s_i) / 2``: 1 if concordant, -1 if discordant, 0 if the bits are equal.
     """
     balance = np.zeros(weights.shape[1], dtype=np.int64)
     for bit in range(int(y.max()).bit_length()):
@@ -146,7 +150,7 @@ def _concordant_minus_discordant(x: np.ndarray, y: np.ndarray, weights: np.ndarr
 
 
 def _count_values(values: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rank of every row's value from 0, shape (N,), and how often it was drawn, shape (values, B)."""
+    """Return each row's value as a rank from 0, shape (N,), and how often each value was drawn, shape (values, B)."""
     _, code = np.unique(values, return_inverse=True)
     order = np.argsort(code, kind="stable")
     first = np.flatnonzero(np.diff(code[order], prepend=-1))
@@ -174,7 +178,7 @@ def _make_correlation(statistic: Statistic, ratings: np.ndarray) -> Estimator:
 
 
 def pair_rows(items: Items) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a row, another row of the same item, and the number of the item among those with a pair; shape (P,) each.
+    """Return a row, another row of the same item, and the item's number among items with pairs; shape (P,) each.
 
     >>> first, second, _ = pair_rows(["a", "b", "a", "c", "a"])
     >>> first.tolist(), second.tolist()
@@ -186,14 +190,14 @@ def pair_rows(items: Items) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     count = sum(len(run) * (len(run) - 1) // 2 for run in runs)
     if count > MAX_PAIRS:
         hint = "compare the segments of one item or system"
-        raise InputError(f"{count:,} pairs of segments are more than {MAX_PAIRS:,}: {hint}.")
+        raise InputError(f"{count:,} pairs of segments exceed the limit of {MAX_PAIRS:,}: {hint}.")
     pairs = [np.stack([run[side] for side in np.triu_indices(len(run), 1)]) for run in runs]
     first, second = np.concatenate([np.zeros((2, 0), dtype=np.intp), *pairs], axis=1)
     return first, second, np.repeat(np.arange(len(runs)), [pair.shape[1] for pair in pairs])
 
 
 def _ratio_of_sums(sums: np.ndarray, formula: Callable[..., Any], segments: int) -> CorrelationEstimate:
-    """Make the estimate of a ratio, whose numerator and denominator a formula makes of sums by item, shape (K, U)."""
+    """Estimate a ratio. A formula maps sums per item, shape (K, U), to its numerator and denominator."""
 
     def resampled(weights: np.ndarray) -> np.ndarray:
         numerator, denominator = formula(*(term @ weights for term in sums))
@@ -205,27 +209,27 @@ def _ratio_of_sums(sums: np.ndarray, formula: Callable[..., Any], segments: int)
 
 
 def _make_pair_statistic(statistic: Statistic, ratings: np.ndarray, items: Items, threshold: float) -> Estimator:
-    """Make a statistic of counted pairs of segments of one item, by the formulas of `_PAIR_FORMULAS`."""
+    """Make a statistic that counts pairs of segments within items, by `_PAIR_FORMULAS`."""
     first, second, item = pair_rows(items)
-    people = ratings[first] - ratings[second]
+    human = ratings[first] - ratings[second]
     units = int(item.max(initial=-1)) + 1
     if statistic == "darr":
-        apart = (people != 0) & (np.abs(people) >= threshold - _RATING_ROUNDING)
-        first, second, item, people = (array[apart] for array in (first, second, item, people))
+        apart = (human != 0) & (np.abs(human) >= threshold - _RATING_ROUNDING)
+        first, second, item, human = (array[apart] for array in (first, second, item, human))
 
     def estimate(scores: np.ndarray) -> CorrelationEstimate:
         metric = scores[first] - scores[second]
         if statistic == "accuracy":
             metric = np.where(np.abs(metric) <= TIE, 0.0, metric)
-        tied, alike = metric == 0, np.sign(metric) == np.sign(people)
-        kind = np.where(people == 0, np.where(tied, 4, 3), np.where(tied, 2, np.where(alike, 0, 1)))
-        counts = np.bincount(5 * item + kind, minlength=5 * units).reshape(units, 5).T  # (kinds, items)
+        tied, alike = metric == 0, np.sign(metric) == np.sign(human)
+        outcome = np.where(human == 0, np.where(tied, 4, 3), np.where(tied, 2, np.where(alike, 0, 1)))
+        counts = np.bincount(5 * item + outcome, minlength=5 * units).reshape(units, 5).T  # (outcomes, items)
         result = _ratio_of_sums(counts, _PAIR_FORMULAS[statistic], len(np.unique([first, second])))
         if math.isnan(result.value):
-            if people.any():
-                raise InputError("no two segments of one item whose ratings differ have scores that differ")
-            apart = f" by {threshold:g} or more, the threshold in points of these ratings" * (statistic == "darr")
-            raise InputError(f"no two segments of one item have ratings that differ{apart}")
+            if human.any():
+                raise InputError("within items, no two segments with different ratings have different scores")
+            apart = f" by at least the threshold of {threshold:g} points" * (statistic == "darr")
+            raise InputError(f"within items, no two ratings differ{apart}")
         return result
 
     return estimate
@@ -234,22 +238,22 @@ def _make_pair_statistic(statistic: Statistic, ratings: np.ndarray, items: Items
 def _make_acc_eq(ratings: np.ndarray, items: Items) -> Estimator:
     """Make the pairwise accuracy with tie calibration (Deutsch, Foster and Freitag 2023); O(P log P), O(P) a resample.
 
-    An item's accuracy is the share of its pairs that metric and people order alike, or both have as ties; two scores
-    that differ by epsilon or less are a tie. Epsilon >= 0 maximises the mean over items; the smallest of several.
+    An item's accuracy is the share of its pairs that metric and humans order alike or both tie. Scores up to epsilon
+    apart are tied. Epsilon >= 0 maximises the mean over items; among several, the smallest is used.
     """
     first, second, item = pair_rows(items)
-    people = ratings[first] - ratings[second]
+    human = ratings[first] - ratings[second]
     sizes = np.bincount(item)
 
     def estimate(scores: np.ndarray) -> CorrelationEstimate:
         if not len(item):
-            raise InputError("no two segments are of one item")
+            raise InputError("no two segments belong to one item")
         metric = scores[first] - scores[second]
-        alike = (metric != 0) & (np.sign(metric) == np.sign(people))
-        shares = np.bincount(item, weights=alike) / sizes  # before any difference is a tie
+        alike = (metric != 0) & (np.sign(metric) == np.sign(human))
+        shares = np.bincount(item, weights=alike) / sizes  # with epsilon 0
         order = np.argsort(np.abs(metric), kind="stable")
         differences = np.abs(metric)[order]
-        change = ((people == 0)[order].astype(np.float64) - alike[order]) / sizes[item[order]]  # by a pair's tie
+        change = ((human == 0)[order].astype(np.float64) - alike[order]) / sizes[item[order]]  # if the pair is tied
         last_of_equal = np.flatnonzero(np.r_[np.diff(differences) != 0, True]) + 1
         ends = np.unique(np.r_[np.searchsorted(differences, 0.0, side="right"), last_of_equal])  # (candidates,)
 
@@ -264,7 +268,7 @@ def _make_acc_eq(ratings: np.ndarray, items: Items) -> Estimator:
 
         value, epsilon = calibrate(np.ones(len(sizes)))
         segments = len(np.unique([first, second]))
-        correct = np.where(np.abs(metric) <= epsilon, people == 0, alike)
+        correct = np.where(np.abs(metric) <= epsilon, human == 0, alike)
         pairs = correct / sizes[item] / len(sizes), first
         return CorrelationEstimate(value, segments, len(sizes), resampled, epsilon, pairs)
 
@@ -272,18 +276,19 @@ def _make_acc_eq(ratings: np.ndarray, items: Items) -> Estimator:
 
 
 def _make_pdp(ratings: np.ndarray, items: Items) -> Estimator:
-    """Make the pairwise difference Pearson (DiIanni and Deutsch 2025): Pearson's r of ``x_i - x_j`` and ``y_i - y_j``
-    over all pairs of one item, in both orders, so that the means are zero.
+    """Make the pairwise difference Pearson (DiIanni and Deutsch 2025).
+
+    It is Pearson's r of ``x_i - x_j`` and ``y_i - y_j`` over pairs within items, in both orders, so the means are 0.
     """
     first, second, item = pair_rows(items)
-    people = ratings[first] - ratings[second]
+    human = ratings[first] - ratings[second]
 
     def estimate(scores: np.ndarray) -> CorrelationEstimate:
         metric = scores[first] - scores[second]
-        for side, differences in (("scores", metric), ("ratings", people)):
+        for side, differences in (("scores", metric), ("ratings", human)):
             if not differences.any():
-                raise InputError(f"no two {side} of one item differ")
-        x, y = (differences / np.abs(differences).max() for differences in (metric, people))
+                raise InputError(f"within items, no two {side} differ")
+        x, y = (differences / np.abs(differences).max() for differences in (metric, human))
         sums = np.stack([np.bincount(item, weights=products) for products in (x * y, x * x, y * y)])
         return _ratio_of_sums(sums, lambda p, xx, yy: (p, np.sqrt(xx * yy)), len(np.unique([first, second])))
 
@@ -292,27 +297,32 @@ def _make_pdp(ratings: np.ndarray, items: Items) -> Estimator:
 
 @functools.lru_cache(maxsize=1)
 def _draw_signs(segments: int) -> np.ndarray:
-    """Return 1 or -1 for every permutation and segment, as the shared task's program draws them."""
+    """Return 1 or -1 for every permutation and segment, drawn as in the shared task's program."""
     rng = np.random.default_rng(PERMUTATION_SEED)
     return np.where(rng.random(size=(PERMUTATIONS, segments), dtype=np.float32) > 0.5, np.float32(1), np.float32(-1))
 
 
 def order_p_values(scores: np.ndarray) -> np.ndarray:
-    """Compute how likely each of two systems is better by chance alone (Thompson, Mathur, Deutsch and Khayrallah 2024).
+    """Compute the p of each system being better than another (Thompson, Mathur, Deutsch and Khayrallah 2024).
 
-    A permutation swaps the two systems' scores of every segment with probability 1/2; p_ij is the share of the
-    permutations, the same for all pairs, with a difference of the two sums at least as high as observed. Scores have
-    shape (systems, segments), p (systems, systems), with 0 on and below the diagonal.
+    A permutation swaps two systems' scores of every segment with probability 1/2. p_ij is the share of permutations,
+    the same for all pairs, with a difference of sums at least as high as observed.
 
-    Signs and sums follow mt-metrics-eval: in float32, where rounding decides whether a permutation that ties with
-    the data is counted. It takes systems in the order of a Python set, which changes from run to run; here they are
-    sorted by name. The order matters where scores tie exactly, as whole numbers do.
+    Signs and sums follow mt-metrics-eval, in float32, where rounding decides whether a permutation that ties with the
+    data counts. mt-metrics-eval takes systems in the order of a Python set, which changes between runs. Here they are
+    sorted by name. The order matters if scores tie exactly, as integers do.
+
+    Args:
+        scores: Shape (systems, segments).
+
+    Returns:
+        p-values, shape (systems, systems); 0 on and below the diagonal.
     """
     exponent = int(np.frexp(np.abs(scores).max(initial=0.0))[1])  # a power of two changes no rounding
-    # Below 1, so that no sum overflows; by rows, because the order of a sum depends on how memory is laid out.
+    # Below 1, so that no sum overflows. C order, because memory layout changes the order of a sum.
     single = np.ldexp(scores, -exponent).astype(np.float32, order="C")  # (systems, segments)
-    # One product per system: within a single product equal systems may get sums that differ by rounding.
-    permuted = np.stack([_draw_signs(scores.shape[1]) @ own for own in single], axis=1)  # (permutations, systems)
+    # One product per system: within a single matrix product, equal systems may get sums that differ by rounding.
+    permuted = np.stack([_draw_signs(scores.shape[1]) @ row for row in single], axis=1)  # (permutations, systems)
     observed = single.sum(axis=1)
     p = np.zeros((len(scores), len(scores)))
     for i in range(len(scores) - 1):
@@ -322,8 +332,9 @@ def order_p_values(scores: np.ndarray) -> np.ndarray:
 
 
 def place_systems(items: Items, systems: Items) -> tuple[np.ndarray, np.ndarray]:
-    """Return the systems, ascending, and the rows of the items that all of them have, in the order of the data, by
-    which the shared task draws signs; shape (systems, items).
+    """Return the systems, ascending, and the rows of the items that all of them have; shape (systems, items).
+
+    Items keep the order of the data, in which the shared task draws signs.
     """
     names, row = np.unique(np.asarray(systems), return_inverse=True)
     _, first, column = np.unique(np.asarray(items), return_index=True, return_inverse=True)
@@ -334,16 +345,17 @@ def place_systems(items: Items, systems: Items) -> tuple[np.ndarray, np.ndarray]
 
 
 def _make_spa(ratings: np.ndarray, items: Items, systems: Items) -> Estimator:
-    """Make the soft pairwise accuracy, ``mean_ij 1 - |p_ij(ratings) - p_ij(scores)|`` (Thompson et al. 2024), over the
-    items that every system has. Resamples draw systems; a system and its own copy are no pair.
+    """Make the soft pairwise accuracy, ``mean_ij 1 - |p_ij(ratings) - p_ij(scores)|`` (Thompson et al. 2024).
+
+    It uses the items that every system has. Resamples draw systems. A system and its own copy make no pair.
     """
     names, place = place_systems(items, systems)
-    people = order_p_values(ratings[place])
+    human = order_p_values(ratings[place])
 
     def estimate(scores: np.ndarray) -> CorrelationEstimate:
         if len(names) < 2 or not place.size:
-            raise InputError("no two systems have an item in common")
-        alike = np.triu(1 - np.abs(people - order_p_values(scores[place])), 1)
+            raise InputError("no two systems share an item")
+        alike = np.triu(1 - np.abs(human - order_p_values(scores[place])), 1)
         pairs = np.triu(np.ones_like(alike), 1)
 
         def resampled(weights: np.ndarray) -> np.ndarray:
@@ -363,15 +375,22 @@ def make_estimator(
     threshold: float = THRESHOLD,
     systems: Items | None = None,
 ) -> Estimator:
-    """Prepare ratings, shape (N,), for a statistic of many metrics' scores.
+    """Prepare ratings for a statistic of many metrics' scores.
 
-    `PAIRWISE` need the item of every segment, ``spa`` what wrote it; `threshold` is the least difference of two ratings
-    that ``darr`` counts as an order. Values are from -1 to 1; of ``accuracy``, ``acc_eq`` and ``spa``, from 0.
+    Args:
+        statistic: The statistic. Values are from -1 to 1; for ``accuracy``, ``acc_eq`` and ``spa`` from 0.
+        ratings: Shape (N,).
+        items: Every segment's item, for `PAIRWISE`.
+        threshold: Least difference of two ratings that ``darr`` counts.
+        systems: Every segment's system, for ``spa``.
+
+    Returns:
+        The estimator of the statistic.
     """
     if statistic in _RESAMPLED:
         return _make_correlation(statistic, ratings)
     if items is None or (statistic == "spa" and systems is None):
-        raise InputError("the data do not say which segments are of one item, or which system wrote them")
+        raise InputError("the data do not name the item of every segment, or its system")
     if statistic == "spa":
         return _make_spa(ratings, items, np.asarray(systems))
     if statistic in _PAIR_FORMULAS:
@@ -380,17 +399,17 @@ def make_estimator(
 
 
 def statistic_named(name: str) -> Statistic:
-    """Return the statistic of a name; raises SpecError, with the choices, where there is none."""
+    """Return the statistic; raise SpecError, with the choices, for an unknown name."""
     if name not in STATISTICS:
-        raise SpecError(f"there is no statistic {name!r}; {menu(str(name), STATISTICS)}.")
+        raise SpecError(f"unknown statistic {name!r}; {menu(str(name), STATISTICS)}.")
     return STATISTICS[STATISTICS.index(name)]
 
 
 def check_numbers(name: str, values: Sequence[float] | np.ndarray, rows: int) -> np.ndarray:
-    """Return finite scores or ratings, called `name` in messages, as float64; shape (rows,)."""
+    """Return finite scores or ratings as float64, shape (rows,); errors call them `name`."""
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.shape != (rows,):
-        raise InputError(f"expected {name} of shape ({rows},), a number per rated segment; got shape {numbers.shape}.")
+        raise InputError(f"expected {name} of shape ({rows},), one per rated segment, not {numbers.shape}.")
     if not np.isfinite(numbers).all():
         row = int(np.flatnonzero(~np.isfinite(numbers))[0])
         advice = "leave out the segment, or find out why it has none"
@@ -399,13 +418,13 @@ def check_numbers(name: str, values: Sequence[float] | np.ndarray, rows: int) ->
 
 
 def correlate(statistic: str, scores: Sequence[float] | np.ndarray, ratings: np.ndarray) -> float:
-    """Return the correlation of scores with ratings, shape (N,) each, from -1 to 1; InputError where it is undefined.
+    """Return the correlation of scores with ratings, shape (N,) each, from -1 to 1; raise InputError if undefined.
 
-    The statistic is none of `PAIRWISE`, for which `make_estimator` takes the item of every segment.
+    For `PAIRWISE` statistics use `make_estimator`, which takes the item of every segment.
     """
-    chosen, people = statistic_named(statistic), check_numbers("ratings", ratings, len(ratings))
-    checked = check_numbers("scores", scores, len(people))
+    chosen, human = statistic_named(statistic), check_numbers("ratings", ratings, len(ratings))
+    checked = check_numbers("scores", scores, len(human))
     try:
-        return make_estimator(chosen, people)(checked).value
+        return make_estimator(chosen, human)(checked).value
     except InputError as error:
         raise InputError(f"{chosen} is undefined: {error}.") from error

@@ -1,7 +1,7 @@
-"""Overlap of the data that a metric was trained or tuned on with the data that it is measured on.
+"""Overlap between the data on which a metric was trained or tuned and the data on which it is measured.
 
-A safetensors file beside an adapter, a model or a preset holds hashes of training references, a vector per data set:
-the first 8 bytes of the sha256 of a reference in lower case, with runs of white space as one space.
+A safetensors file beside an adapter, model or preset holds hashes of training references, one vector per data set. A
+hash is the first 8 bytes of the sha256 of a reference, in lower case with single spaces.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from twmd_registry.engine.scorer import Scorer
 
 TRAINING_DATA = f"training_data{HASHES}"
-"""The file in the folder of a trained adapter or model."""
+"""File in the folder of a trained adapter or model."""
 
 Hashes = dict[str, np.ndarray]
-"""By data set, the hashes of its references, ascending and each once; shape (references,), uint64."""
+"""By data set, the distinct hashes of its references, ascending; shape (references,), uint64."""
 
 
 def normalise(text: str) -> str:
-    """Write a reference so that copies of it are equal: in lower case, with runs of white space as one space."""
+    """Normalise a reference so that copies match: lower case, single spaces."""
     return " ".join(text.casefold().split())
 
 
 def _hash_all(references: Iterable[str | Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the segment and the hash of every reference; shape (references,) each, uint64."""
+    """Return every reference's segment and hash; shape (references,) each, uint64."""
     rows, hashes = [], []
     for row, texts in enumerate(references):
         for text in [texts] if isinstance(texts, str) else texts:
@@ -49,17 +49,17 @@ def _hash_all(references: Iterable[str | Sequence[str]]) -> tuple[np.ndarray, np
 
 
 def hash_references(references: Iterable[str | Sequence[str]]) -> np.ndarray:
-    """Return the hashes of all references, ascending and each once; shape (references,), uint64."""
+    """Return the distinct hashes of all references, ascending; shape (references,), uint64."""
     return np.unique(_hash_all(references)[1])
 
 
 def write_hashes(hashes: Hashes, path: Path) -> None:
-    """Write the hashes of training data; raises FileError where the file cannot be written."""
+    """Write the hashes of training data; raise FileError if that fails."""
     write_file(path, save(hashes))
 
 
 def read_hashes(path: Path) -> Hashes:
-    """Read the hashes of training data by ascending name, none without such a file; refuse a damaged file."""
+    """Read the hashes of training data by ascending name; none without a file. Raise ModelError for a damaged file."""
     try:
         return dict(sorted(load(path.read_bytes()).items())) if path.is_file() else {}
     except (OSError, SafetensorError) as error:
@@ -67,7 +67,7 @@ def read_hashes(path: Path) -> Hashes:
 
 
 def training_hashes(scorer: Scorer) -> dict[str, Hashes]:
-    """Return, by what was trained or tuned, the hashes of its data by data set; loads the models of all members."""
+    """Return the hashes of training data by trained or tuned part and data set; loads the models of all members."""
     hashes: dict[str, Hashes] = {}
     for member in scorer.members:
         files, adapter = member.backend.files, member.backend.adapter
@@ -78,7 +78,7 @@ def training_hashes(scorer: Scorer) -> dict[str, Hashes]:
 
 
 def _tuned_settings(spec: MetricSpec) -> dict[str, Hashes]:
-    """Return the data on which the values that a specification shares with the closest preset were chosen."""
+    """Return the data on which the closest preset's settings, as far as this specification shares them, were tuned."""
     values, usual = spec.values(), default_preset(spec.metric, spec.model)
     candidates = []
     for preset in presets_of(spec.metric).values():
@@ -100,7 +100,7 @@ def _tuned_settings(spec: MetricSpec) -> dict[str, Hashes]:
 def warn_about_overlap(
     labels: Iterable[str], scorers: Iterable[Scorer], references: Sequence[str | Sequence[str]], data: str
 ) -> tuple[str, ...]:
-    """Warn about metrics that were trained or tuned on references of these data, and return the sentences."""
+    """Warn about metrics that were trained or tuned on these references; return the warnings."""
     (rows, hashes), sentences = _hash_all(references), list[str]()
     for label, scorer in zip(labels, scorers, strict=True):
         known, parts, names = np.zeros(len(references), dtype=bool), dict[str, None](), dict[str, None]()
@@ -113,7 +113,7 @@ def warn_about_overlap(
         if parts:
             share = f"{known.sum()} of {len(known)} rows of {data} ({known.mean():.1%}; from {', '.join(names)})"
             trained = f"{label} was trained or tuned ({'; '.join(parts)}) on references of {share}"
-            sentences.append(f"{trained}: a measurement on them says little about other texts.")
+            sentences.append(f"{trained}: agreement with them says little about other texts.")
     for sentence in sentences:
         warn(sentence)
     return tuple(sentences)

@@ -1,4 +1,4 @@
-"""Several metrics, ours, SacreBLEU's and ROUGE, on the same segments."""
+"""Score segments by several metrics: ours, SacreBLEU's and ROUGE."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from twmd_registry.registry.metric_spec import MetricSpec, write_spec
 from twmd_registry.registry.options import RunOptions
 
 Compared = MetricSpec | str | LabelledScores
-"""A metric of ours, a name of `twmd_registry.registry.names.SEGMENT_LEXICAL`, or scores that a
-shared task has published."""
+"""A metric of ours, a name of `twmd_registry.registry.names.SEGMENT_LEXICAL`, or published scores of a shared task."""
 
 
 def names_of(metrics: Iterable[Compared]) -> str:
-    """Return the canonical text of metrics, in their order."""
+    """Return the canonical names of metrics, comma-separated."""
     return ",".join(map(_name_of, metrics))
 
 
@@ -31,10 +30,10 @@ def _name_of(metric: Compared) -> str:
 
 
 def score_lexically(name: str, rated: RatedSegments, progress: Progress | None = None) -> tuple[tuple[float, ...], str]:
-    """Return every segment's score from 0 to 1 by a metric of `SEGMENT_LEXICAL`, and its signature.
+    """Score every segment from 0 to 1 by a metric of `SEGMENT_LEXICAL`; return the scores and the signature.
 
-    Sentence BLEU with its effective order; chrF; chrF++; and ROUGE, the F1 of unigrams, bigrams, or the longest common
-    subsequence, without stemming, with the best of several references.
+    BLEU scores sentences with its effective order. ROUGE is the F1 of unigrams, bigrams or the longest common
+    subsequence, without stemming, against the best of several references.
     """
     references = [[texts] if isinstance(texts, str) else list(texts) for texts in rated.references]
     most = max(map(len, references))
@@ -50,7 +49,7 @@ def score_lexically(name: str, rated: RatedSegments, progress: Progress | None =
             warn_about_words(name, references)
         ends = min(references, key=len), max(references, key=len)
         streams = [[texts[k] if k < len(texts) else None for texts in ends] for k in range(most)]
-        metric.corpus_score(["", ""], streams)  # type: ignore[arg-type]  # makes the signature complete
+        metric.corpus_score(["", ""], streams)  # type: ignore[arg-type]  # completes the signature
         signature = f"{name}|{metric.get_signature().format()}"
 
         def score(text: str, texts: list[str]) -> float:
@@ -65,7 +64,7 @@ def score_lexically(name: str, rated: RatedSegments, progress: Progress | None =
 
 
 def _rouge(name: str, references: int) -> tuple[Callable[[str, list[str]], float], str]:
-    """Return the score of a text by its references, and the signature."""
+    """Return ROUGE's scoring function and its signature."""
     try:
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError as error:
@@ -78,10 +77,10 @@ def _rouge(name: str, references: int) -> tuple[Callable[[str, list[str]], float
 def score_side_by_side(
     metrics: Sequence[Compared], rated: RatedSegments, data: str, options: RunOptions, progress: Progress | None = None
 ) -> tuple[tuple[Compared, ...], tuple[LabelledScores, ...], tuple[str, ...]]:
-    """Score every segment by every metric, each text encoded once per model.
+    """Score every segment by every metric, encoding each text once per model.
 
-    Returns the metrics as they were applied, the scores of each, and a warning for each metric that was trained or
-    tuned on these data, whose name is `data`.
+    Returns:
+        The metrics as applied, the scores of each, and a warning for each metric that was trained or tuned on `data`.
     """
     specs = [metric for metric in metrics if isinstance(metric, MetricSpec)]
     segments = len(rated.predictions)
@@ -111,7 +110,7 @@ def score_side_by_side(
             scored[metric] = metric, LabelledScores(metric, signature, segment_scores)
         elif isinstance(metric, LabelledScores):
             if len(metric.scores) != segments:
-                raise InputError(f"{metric.label} has {len(metric.scores)} published scores of {segments} segments.")
+                raise InputError(f"{metric.label} has {len(metric.scores)} published scores for {segments} segments.")
             scored[metric] = metric, metric
     applied, results = zip(*(scored[metric] for metric in metrics), strict=True)
     return applied, results, overlaps

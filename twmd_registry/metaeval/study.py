@@ -1,4 +1,4 @@
-"""Meta-evaluations as values: the agreement of metrics with ratings."""
+"""Meta-evaluations as values: the agreement of several metrics with ratings."""
 
 from __future__ import annotations
 
@@ -41,20 +41,33 @@ from twmd_registry.registry.options import RunOptions
 from twmd_registry.version import __version__
 
 Level = Literal["segment", "system"]
-"""Whether every segment's score is correlated, or every system's mean."""
+"""Whether to correlate every segment's score, or every system's mean."""
 SEGMENT: Final = "segment"
 SYSTEM: Final = "system"
 SHOWN = 5
-"""Reasons that an error has, if no metric has a value."""
+"""Reasons listed in the error if no metric has a value."""
 MAX_COLUMNS = 12
-"""A table of more groups has a row for each of them, and a column per metric."""
+"""With more groups than this, a table has a row per group and a column per metric."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """What is measured; raises SpecError where statistics, level and trials do not go together.
+    """What to measure. Metrics are tested against the first one.
 
-    `content` is `content_of` the data; metrics are tested against the first; `threshold` is ``darr``'s.
+    Attributes:
+        data: Name of the data.
+        content: `content_of` the data.
+        metrics: The metrics.
+        statistics: The statistics.
+        averaging: The parts over which to average.
+        level: Segments or systems.
+        resamples: Bootstrap resamples.
+        trials: Trials of the test; 0 without one.
+        seed: Seed of the draws.
+        threshold: For ``darr``.
+
+    Raises:
+        SpecError: Statistics, level and trials do not fit together.
     """
 
     data: str
@@ -69,16 +82,16 @@ class Study:
     threshold: float = THRESHOLD
 
     def __post_init__(self) -> None:
-        """Refuse a statistic that the level does not have."""
+        """Refuse a statistic that does not fit the level."""
         if "spa" in self.statistics and self.level != SYSTEM:
-            raise SpecError("spa ranks systems: ask for the level of systems.")
+            raise SpecError("spa ranks systems: choose the level system.")
         if self.trials and self.level == SYSTEM and set(self.statistics) != {"spa"}:
-            hint = "leave the trials out, or ask for spa alone"
-            raise SpecError(f"of the statistics of systems only spa is tested: {hint}.")
+            hint = "leave out the trials, or choose spa alone"
+            raise SpecError(f"at the level of systems only spa can be tested: {hint}.")
 
     @property
     def name(self) -> str:
-        """Return the canonical name: two studies with equal names measure the same."""
+        """The canonical name: studies with equal names measure the same."""
         fields = {
             "data": f"{self.data}@{self.content}",
             "metrics": names_of(self.metrics),
@@ -94,17 +107,24 @@ class Study:
 
 
 def write_name(kind: str, fields: Mapping[str, object]) -> str:
-    """Write the canonical name of a measurement."""
+    """Return the canonical name of a measurement."""
     return "|".join([kind, *(f"{name}:{value}" for name, value in fields.items()), f"version:{__version__}"])
 
 
 @dataclass(frozen=True)
 class StudyResult:
-    """The agreement of every metric, each with its own entry; the study has the specifications as they were applied.
+    """The agreement of every metric. Tuples have an entry per metric.
 
-    By statistic: agreements; tests, by permutation against the first metric (empty for it, and without trials); ranks
-    of `rank_metrics` (empty without trials); the pairwise accuracy of systems (empty at the level of segments).
-    Williams' tests are by part of the data. A test or rank that is undefined is None.
+    Attributes:
+        study: The study, with specifications as applied.
+        scored: Every metric's scores.
+        agreements: Agreement by statistic.
+        tests: Permutation tests against the first metric, by statistic; None if undefined, empty without trials.
+        ranks: Ranks of `rank_metrics` by statistic; None if undefined, empty without trials.
+        williams: Williams' tests by part of the data; None if undefined.
+        accuracies: Pairwise accuracy by statistic, at the level of systems.
+        dropped: Rows that were left out.
+        overlaps: Warnings about metrics that were trained or tuned on the data.
     """
 
     study: Study
@@ -119,7 +139,7 @@ class StudyResult:
 
     @property
     def tables(self) -> dict[str, TextTable]:
-        """Return a table per statistic, by its name, and Williams' p in every part if there are tests."""
+        """A table per statistic, by name, and one of Williams' p in every part if there are tests."""
         tables: dict[str, TextTable] = {statistic: self._table(statistic) for statistic in self.study.statistics}
         rows = [
             (metric.label, *(UNDEFINED if test is None else f"{test.p:.4f}" for test in tests.values()))
@@ -132,8 +152,9 @@ class StudyResult:
         return tables
 
     def _table(self, statistic: Statistic) -> TextTable:
-        """Return a row per metric: the average with its interval, and every group's value. With tests or published
-        scores the best metric comes first. Of more than `MAX_COLUMNS` groups each has a row.
+        """Return a row per metric: the average with its interval, and every group's value.
+
+        With tests or published scores, the best metric comes first. More than `MAX_COLUMNS` groups become rows.
         """
         study = self.study
         undefined = {part.name for agreements in self.agreements for part in agreements[statistic].undefined}
@@ -169,7 +190,7 @@ class StudyResult:
         return TextTable(title, ("metric", *columns), list(zip(labels, *columns.values(), strict=True)))
 
     def as_text(self, form: str) -> str:
-        """Return every table, in a form of `FORMATS`, with the facts that repeat the study."""
+        """Return every table in a form of `FORMATS`, with everything needed to repeat the study."""
         lines = [self.study.name, *(f"{metric.label}: {metric.signature}" for metric in self.scored)]
         for metric, agreements in zip(self.scored, self.agreements, strict=True):
             for statistic, estimate in agreements.items():
@@ -181,7 +202,7 @@ class StudyResult:
         return as_report(self.tables.values(), [*lines, *self.overlaps], form)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything but the segments' scores, ready for JSON."""
+        """Return everything but per-segment scores as JSON-compatible values."""
         metrics = [
             {
                 "label": metric.label,
@@ -224,10 +245,12 @@ def _measure(
 
 
 def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress: Progress | None = None) -> StudyResult:
-    """Score every segment by every metric, each text encoded once, and correlate.
+    """Score every segment by every metric, encoding each text once, and correlate.
 
-    A metric for which a statistic is undefined, as it is for equal scores, is named in a warning and has no value.
-    Raises InputError where no metric has any.
+    Warns about metrics with an undefined statistic, such as the correlation of constant scores.
+
+    Raises:
+        InputError: No metric has a value.
     """
     for statistic in study.statistics:  # before anything is encoded
         if study.level == SYSTEM:
@@ -254,7 +277,7 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
         )
         accuracies.append({})
         if study.level == SYSTEM:
-            with collect_warnings():  # they were given with the statistic
+            with collect_warnings():  # the statistic has already raised these warnings
                 accuracy = system_accuracy(scores, rated, **shared, resamples=study.resamples, systems=published[k])
             accuracies[k] = dict.fromkeys(study.statistics, accuracy)
         is_tested = study.trials > 0 and metric is not scored[0]
@@ -271,8 +294,8 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
         reasons = dict.fromkeys(
             f"{name}: {part[0]} ({part[2]})"
             for by_statistic in agreements
-            for name, own in by_statistic.items()
-            for part in own.undefined
+            for name, estimate in by_statistic.items()
+            for part in estimate.undefined
         )
         raise InputError(f"no metric has a value; {'; '.join(list(reasons)[:SHOWN])}.")
     ranks = tuple(dict[Statistic, int | None]() for _ in scored)

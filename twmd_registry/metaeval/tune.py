@@ -1,4 +1,4 @@
-"""Choosing settings by agreement with people: Appendix B of the TWMD paper, over more than temperature."""
+"""Tune settings by agreement with human ratings: Appendix B of the TWMD paper, for more keys than temperature."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _Item = TypeVar("_Item")
 
 
 class Trial(NamedTuple):
-    """A setting, and its Pearson correlation: the mean over groups, then over data sets weighted by size."""
+    """A setting and its Pearson correlation: averaged over groups, then over data sets, weighted by size."""
 
     spec: MetricSpec
     pearson: float
@@ -45,16 +45,16 @@ GRID: dict[str, tuple[Any, ...]] = {
     "temperature": (0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5),
     "vectors": get_args(Vectors),
 }
-"""What is tried for every key but the layer; a metric that does not use a key leaves it out."""
+"""Values to try for every key but the layer. Keys that a metric does not use are skipped."""
 MAX_SETTINGS = 200
 ORDERED = ("temperature", "layer")
-"""If there are too many settings, fewer values of these keys are tried: neighbouring values score alike."""
+"""Keys to thin out first if there are too many settings, because neighbouring values score alike."""
 TIED_DIGITS = 3
-"""Digits to which tied settings agree: less is chance on any data."""
+"""Settings that agree to this many digits are tied. Smaller differences are due to chance on any data."""
 SEGMENTS_PER_SETTING = 5
-"""Rated segments per setting, from which the best is not much better by chance."""
+"""Rated segments per setting from which chance hardly improves the best setting."""
 SAMPLE_SEGMENTS, SAMPLE_SETTINGS = 64, 8
-"""What the time is estimated on."""
+"""Sample size for estimating the time."""
 
 
 def settings(
@@ -66,10 +66,18 @@ def settings(
     max_settings: int | None = None,
     kept: Sequence[str] = (),
 ) -> list[MetricSpec]:
-    """Return every setting of the grid for one metric, an encoder and its hidden states.
+    """Return all settings of the grid for a metric, a model and its layers.
 
-    `tried` has values by key, in place of `GRID` or beside it. With `max_settings`, fewer values are tried of those in
-    `ORDERED`, then of others, but all of those in `kept`.
+    Args:
+        metric: The metric.
+        model: The model.
+        layers: The layers to try.
+        tried: Values by key, which replace or extend `GRID`.
+        max_settings: Limit. Fewer values are tried of the keys in `ORDERED`, then of others.
+        kept: Keys of which every value is tried.
+
+    Returns:
+        The valid settings.
 
     >>> tried = {"temperature": [0.1, 0.2], "special": ["cls"], "centering": ["none"]}
     >>> [spec.temperature for spec in settings("twmd", "a/b", [3], tried)]
@@ -86,7 +94,7 @@ def settings(
         grid = _thin_out(grid, max_settings, kept)
     specs = list[MetricSpec]()
     for values in itertools.product(*grid.values()):
-        with suppress(SpecError):  # of values that exclude each other, as raw vectors and sentence centering
+        with suppress(SpecError):  # exclusive values, such as raw vectors with sentence centering
             specs.append(make_spec(metric, model=model, **dict(zip(grid, values, strict=True))))
     if not specs:
         raise SpecError(f"{metric}: no combination of the values to try is possible: change --try or --set.")
@@ -94,7 +102,7 @@ def settings(
 
 
 def _thin_out(grid: Mapping[str, Sequence[Any]], max_settings: int, kept: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-    """Remove values from the longest axes of a grid until it has at most a number of settings."""
+    """Remove values from the longest axes of a grid until it has at most `max_settings` settings."""
     sizes = {name: len(values) for name, values in grid.items()}
     for names in (ORDERED, tuple(grid)):
         free = [name for name in names if name in grid and name not in kept]
@@ -104,7 +112,7 @@ def _thin_out(grid: Mapping[str, Sequence[Any]], max_settings: int, kept: Sequen
 
 
 def spread(values: Sequence[_Item], number: int) -> list[_Item]:
-    """Return at most a number of values, evenly spread and away from the ends; all where there are no more.
+    """Return at most `number` values, evenly spread and away from the ends.
 
     >>> spread([1, 2, 3, 4, 5, 6], 3)
     [2, 4, 6]
@@ -120,8 +128,8 @@ def tune(
     progress: Progress | None = None,
     announce: Callable[[float], None] | None = None,
 ) -> list[Trial]:
-    """Measure settings on rated data, best first, as they were applied; `announce` gets `estimate_seconds`."""
-    scorers = [Scorer(spec, options) for spec in specs]  # together, or the model would be loaded again for each
+    """Measure settings on rated data; return them as applied, best first. `announce` gets `estimate_seconds`."""
+    scorers = [Scorer(spec, options) for spec in specs]  # all at once, so that the model is loaded only once
     if announce is not None:
         announce(estimate_seconds(scorers, data))
     expect(progress, sum(len(rated.ratings) for rated in data))
@@ -133,7 +141,7 @@ def tune(
     defaults = {spec.metric: make_spec(spec.metric, model=spec.model).values() for spec, _ in trials}
 
     def place(trial: Trial) -> tuple[float, int]:
-        """Put better settings first; of settings that are tied, the one that differs less from the default."""
+        """Sort by correlation; among tied settings, prefer the one closest to the default."""
         known = defaults[trial.spec.metric]
         changed = sum(known.get(name) != value for name, value in trial.spec.values().items())
         return math.inf if math.isnan(trial.pearson) else -round(trial.pearson, TIED_DIGITS), changed
@@ -142,8 +150,9 @@ def tune(
 
 
 def half_width(pearson: float, data: Sequence[RatedSegments]) -> float:
-    """Return half the width of the 95% interval of a mean correlation over groups, by the variance of Pearson's r,
-    ``(1 - r^2)^2 / (n - 3)``; NaN where groups have three segments or fewer.
+    """Return half the width of the 95% interval of a mean correlation over groups.
+
+    The variance of Pearson's r is ``(1 - r^2)^2 / (n - 3)``; NaN if a group has at most three segments.
     """
     total, variance = sum(len(rated.ratings) for rated in data), 0.0
     for rated in data:
@@ -154,10 +163,10 @@ def half_width(pearson: float, data: Sequence[RatedSegments]) -> float:
 
 
 def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress: Progress | None = None) -> np.ndarray:
-    """Return every setting's mean over groups of Pearson's r within each; shape (settings,).
+    """Return every setting's mean over groups of Pearson's r; shape (settings,).
 
-    Groups are scored apart, so that no centering batch spans two of them. A setting without any correlation has NaN; a
-    group in which another setting has none is left out for all.
+    Groups are scored separately, so that no centering batch spans two of them. A setting without any correlation gets
+    NaN. A group in which some other setting has no correlation is left out for all.
     """
     names, groups = np.array(rated.group), list(dict.fromkeys(rated.group))
     correlations, reasons = np.full((len(groups), len(scorers)), np.nan), dict[str, str]()
@@ -182,17 +191,17 @@ def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress:
 
 
 def layers_above_embeddings(model: str, options: RunOptions) -> range:
-    """Load a model and return its layers above the embeddings; raises ModelError where it cannot be loaded."""
+    """Load a model and return its layers above the embeddings; raise ModelError if it cannot be loaded."""
     spec = make_spec(MetricName.SBERT, model=model, layer=0, centering="none")
     encoder: Encoder = TokenAlignmentBackend(spec, options).model
     return range(1, encoder.depth + 1)
 
 
 def estimate_seconds(scorers: Sequence[Scorer], data: Sequence[RatedSegments]) -> float:
-    """Estimate how long scoring takes, without loading the model, from a few settings and segments spread over all.
+    """Estimate the time of scoring, without loading the model, from a spread of settings and segments.
 
-    With t(k) the seconds that k settings take on n of N segments, S settings take ``(t(1) + (S - 1) (t(k) - t(1)) / (k
-    - 1)) N / n``. Texts are encoded once, up to the highest layer; t(1) is of the last setting, which reads it.
+    Let t(k) be the seconds that k settings take on n of N segments. S settings then take ``(t(1) + (S - 1) (t(k) -
+    t(1)) / (k - 1)) N / n``. Texts are encoded once, up to the highest layer, so t(1) measures the last setting.
     """
     segments = [(rated, row) for rated in data for row in range(len(rated.predictions))]
     sample = spread(segments, SAMPLE_SEGMENTS)
@@ -202,24 +211,24 @@ def estimate_seconds(scorers: Sequence[Scorer], data: Sequence[RatedSegments]) -
     known = [(rated.source or [])[row] for rated, row in sample] if all(rated.source for rated in data) else None
     few = [*spread(scorers[:-1], SAMPLE_SETTINGS - 1), scorers[-1]]
     seconds = []
-    with collect_warnings():  # they are given again when all segments are scored
+    with collect_warnings():  # scoring all segments repeats these warnings
         score_all(few, *texts, sources=known)  # loads the model
-        for own_scorers in (few[-1:], few):
+        for timed in (few[-1:], few):
             started = time.perf_counter()
-            score_all(own_scorers, *texts, sources=known)
+            score_all(timed, *texts, sources=known)
             seconds.append(time.perf_counter() - started)
     more = (len(scorers) - 1) * max(seconds[1] - seconds[0], 0.0) / max(len(few) - 1, 1)
     return (seconds[0] + more) * len(segments) / len(predictions)
 
 
 def varied_keys(trials: Sequence[Trial]) -> list[str]:
-    """Return the keys in which settings differ, in a signature's order; the layer always."""
+    """Return the keys in which settings differ, in a signature's order, and always the layer."""
     values = [spec.values() for spec, _ in trials]
     return [name for name in KEYS if name == "layer" or len({str(setting.get(name)) for setting in values}) > 1]
 
 
 def write_preset(name: str, trials: Sequence[Trial], data: Sequence[str]) -> str:
-    """Write a TOML table of presets, of every metric the best of the trials, which are of one model, best first."""
+    """Write a TOML table of presets: every metric's best trial. Trials share one model and are sorted, best first."""
     scored, presets = ", ".join(data), []
     for metric in dict.fromkeys(spec.metric for spec, _ in trials):
         of_metric = [trial for trial in trials if trial[0].metric == metric]
@@ -227,7 +236,7 @@ def write_preset(name: str, trials: Sequence[Trial], data: Sequence[str]) -> str
         mean = f"mean Pearson {pearson:.4f}, the best of {len(of_metric)} settings of {', '.join(varied)}"
         about = f"Appendix B procedure on {scored}: {mean}."
         values = best.values()
-        for part in ("model", "adapter"):  # a folder is written so that it is valid from any working folder
+        for part in ("model", "adapter"):  # absolute folders stay valid in any working directory
             if values.get(part) and Path(str(values[part])).is_dir():
                 values[part] = str(Path(str(values[part])).resolve())
         presets.append(Preset(name, metric, values, about, best.fingerprint, tuned=tuple(varied), tuned_on=tuple(data)))

@@ -1,4 +1,4 @@
-"""Checks of scores for continuous integration: not below a number, not worse than a record."""
+"""Checks for continuous integration: no score below a number, no score worse than in a record."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.signature import parse_signature
 
 TRIALS, _BLOCK = 10_000, 100
-"""Trials of the test, and how many of them are drawn at once."""
+"""Trials of the test, and how many are drawn at once."""
 
 
 class Check(NamedTuple):
-    """A check of one system by one metric; `failure` says why it fails, and is empty where it passes."""
+    """A check of one system by one metric; `failure` is the reason if it fails, otherwise empty."""
 
     system: str
     requirement: str
@@ -29,7 +29,7 @@ class Check(NamedTuple):
 
 
 def check_floor(comparison: SystemComparison, floor: float) -> list[Check]:
-    """Check that every system's score by the first metric is `floor` or more (for TER, less)."""
+    """Check that every system scores at least `floor` by the first metric (at most, for TER)."""
     column = comparison.columns[0]
     checks = list[Check]()
     for system, cell in zip(comparison.systems, column.cells, strict=True):
@@ -41,34 +41,33 @@ def check_floor(comparison: SystemComparison, floor: float) -> list[Check]:
 
 
 def check_not_worse(record: Record, baseline: Record, alpha: float, seed: int) -> list[Check]:
-    """Check that no system is worse than in an earlier record, by every metric of this package that both have.
+    """Check that no system is worse than in an earlier record, by every metric of this package that both contain.
 
-    A system is compared with the one of its name in the baseline, or with the only one. It is worse where its mean
-    score is lower, and a paired randomisation of the two lists of segment scores has ``p = (1 + trials with a
-    difference as low) / (1 + trials) < alpha``, one-sided. A difference of `MEAN_ROUNDING` is none.
+    A system is compared with its namesake in the baseline, or with the only system there. It is worse if its mean
+    score is lower and a one-sided paired randomisation of per-segment scores has ``p = (1 + trials with a difference as
+    low) / (1 + trials) < alpha``. Differences up to `MEAN_ROUNDING` are ignored.
     """
     if baseline.edited:
-        raise InputError("the baseline was changed after it had been written: write it again by twmd score --record.")
+        raise InputError("the baseline was edited after it was written: write it again with twmd score --record.")
     results = [result for system in record.systems for result in system.results]
-    least = min(len(result.scores) for result in results if result.is_ours)
-    check_sample(least)
+    check_sample(min(len(result.scores) for result in results if result.is_ours))
     if others := ", ".join(dict.fromkeys(result.head for result in results if not result.is_ours)):
-        warn(f"not compared with the baseline: {others}; only this package's metrics are.")
+        warn(f"not compared with the baseline: {others}. Only this package's metrics are compared.")
     if record.references != baseline.references:
-        raise InputError("the baseline was scored against other references: score its systems again.")
+        raise InputError("the baseline has different references: score its systems again.")
     checks, by_name = list[Check](), {system.name: system for system in baseline.systems}
     for system in record.systems:
         before = by_name.get(system.name, baseline.systems[0])
         if system.name not in by_name and len(by_name) > 1:
-            raise InputError(f"the baseline has no system {system.name}: it has {', '.join(by_name)}.")
+            raise InputError(f"the baseline has no system {system.name}; it has {', '.join(by_name)}.")
         old, new = _by_settings(before), _by_settings(system)
         pairs = [(result, old[settings]) for settings, result in new.items() if settings in old]
         if not pairs:
-            raise InputError(f"the baseline has none of the metrics of {system.name} with the same settings.")
+            raise InputError(f"the baseline has no metric of {system.name} with the same settings.")
         for result, other in pairs:
             if len(result.scores) != len(other.scores):
-                counts = f"{len(other.scores)} segments, {system.name} {len(result.scores)}"
-                raise InputError(f"the baseline's {before.name} has {counts}: score the same texts for a baseline.")
+                counts = f"{len(other.scores)} segments, {system.name} has {len(result.scores)}"
+                raise InputError(f"the baseline's {before.name} has {counts}: score the same texts again.")
             difference, p = result.score - other.score, _randomise(result.scores, other.scores, seed)
             worse = f"{result.head} is {result.score:.4f}, {-difference:.4f} below the baseline's (p = {p:.4f})"
             failed = difference < 0 and p < alpha
@@ -78,13 +77,13 @@ def check_not_worse(record: Record, baseline: Record, alpha: float, seed: int) -
 
 
 def _by_settings(system: RecordedSystem) -> dict[tuple[MetricSpec, int | str | None], SystemScore]:
-    """Return our results by their signature without the tests and intervals beside it."""
+    """Return our results by specification and number of references."""
     results = [(parse_signature(result.signature), result) for result in system.results if result.is_ours]
     return {(signature.spec, signature.nrefs): result for signature, result in results}
 
 
 def _randomise(scores: Sequence[float], other: Sequence[float], seed: int) -> float:
-    """Return the p of a mean difference as low as observed, between two lists of scores of the same segments."""
+    """Return the p of a mean difference as low as the observed one, for two lists of scores of the same segments."""
     changes = np.subtract(scores, other)
     rng, mean = np.random.default_rng(seed), float(changes.mean())
     signs = (rng.choice((-1.0, 1.0), size=(_BLOCK, len(changes))) for _ in range(TRIALS // _BLOCK))

@@ -1,4 +1,4 @@
-"""Citations of a record, for a paper or a model card: sentences, LaTeX, BibTeX, Markdown, badges, metadata."""
+"""Cite a record in a paper or model card: sentences, LaTeX, BibTeX, Markdown, badges, metadata."""
 
 from __future__ import annotations
 
@@ -36,11 +36,19 @@ SOFTWARE = f"""\
 
 
 def cite(record: Record, form: str, *, digits: int, task: str, dataset: str | None) -> str:
-    """Write a record's scores in a form of ``twmd cite --format``, to publish them.
+    """Write a record's scores for publication.
 
-    `task` and `dataset` are the Hub's names, for ``eval_results``; without a data set, the file of references is named.
+    Args:
+        record: The record.
+        form: A format of ``twmd cite --format``.
+        digits: Decimals of a score.
+        task: The Hub's name of the task, for ``eval_results``.
+        dataset: The Hub's name of the data set; defaults to the reference file.
+
+    Raises:
+        FileError: The record was edited, contradicts itself, or has an unreadable signature.
     """
-    from twmd_registry.record.verify import contradictions  # loads torch, which a card's BibTeX does not need
+    from twmd_registry.record.verify import contradictions  # loads torch, which BibTeX for a card does not need
 
     if problems := contradictions(record):
         raise FileError(f"the record cannot be published: {problems[0]}.")
@@ -65,13 +73,13 @@ def cite(record: Record, form: str, *, digits: int, task: str, dataset: str | No
 
 
 def bibtex(citations: Collection[str]) -> str:
-    """Write BibTeX of metrics or `SACREBLEU`, and of this software: each entry once, in the order of the catalogue."""
+    """Write BibTeX entries for metrics and for this software, each once, in the order of the catalogue."""
     known = dict.fromkeys([*(metric.citation for metric in CATALOGUE.values()), SACREBLEU])
     return "\n\n".join([*(entry for entry in known if entry in citations), SOFTWARE])
 
 
 def _describe_system(system: RecordedSystem, digits: int) -> list[dict[str, Any]]:
-    """Return what the forms need of a system's scores; two settings of a metric are told apart by their keys."""
+    """Return the facts of a system's scores. Labels tell several settings of one metric apart."""
     scores = [_describe(system, result, digits) for result in system.results if not result.is_external]
     ours = [score for score in scores if "spec" in score]
     for score, label in zip(ours, labels_of([score["spec"] for score in ours]), strict=True):
@@ -80,10 +88,10 @@ def _describe_system(system: RecordedSystem, digits: int) -> list[dict[str, Any]
 
 
 def _describe(system: RecordedSystem, result: SystemScore, digits: int) -> dict[str, Any]:
-    """Return what the forms need of a system's scores by a metric."""
+    """Return the facts of a system's score by one metric."""
     segments = result.counts.get("segments", len(result.scores))
     facts = {"system": system.name, "texts": system.texts, "value": result.score, "segments": segments}
-    if result.is_lexical:  # SacreBLEU's scale runs to 100, where two digits fewer mean the same
+    if result.is_lexical:  # on SacreBLEU's scale to 100, two digits fewer mean the same
         metric = next(name for name, head in LEXICAL_NAMES.items() if head == result.head)
         score, software = f"{result.score:.{max(digits - 2, 0)}f}", "SacreBLEU"
         about = {"metric": metric, "title": result.head, "side": "", "citation": SACREBLEU, "label": metric}
@@ -113,7 +121,7 @@ def _number(score: dict[str, Any]) -> str:
 
 
 def _sentence(scores: list[dict[str, Any]], notes: Sequence[str] = (), escape: Callable[[str], str] = str) -> str:
-    """Write a system's scores as one sentence, with a footnote after each of them."""
+    """Write a system's scores as one sentence, with a footnote after each score."""
     numbers = [escape(_number(score)) for score in scores]
     numbers = [f"{number}{note}" for number, note in zip(numbers, notes or [""] * len(numbers), strict=True)]
     listed = numbers[0] if len(numbers) == 1 else f"{', '.join(numbers[:-1])} and {numbers[-1]}"
@@ -122,15 +130,13 @@ def _sentence(scores: list[dict[str, Any]], notes: Sequence[str] = (), escape: C
 
 
 def _signatures(scores: list[dict[str, Any]]) -> list[str]:
-    """Write what computed the scores, and every signature once."""
+    """Write the software and every signature once."""
     software = " and ".join(dict.fromkeys(score["software"] for score in scores))
     return [f"Computed by {software}; signatures:", *dict.fromkeys(score["signature"] for score in scores)]
 
 
 def _latex(by_system: list[list[dict[str, Any]]]) -> list[str]:
-    """Write a sentence per system, with every signature in a footnote where it comes first; a line may break after each
-    field.
-    """
+    """Write a sentence per system. A footnote has every signature at its first mention."""
     sentences, known = [], set[str]()
     for scores in by_system:
         notes = [
@@ -159,7 +165,7 @@ def _badge(score: dict[str, Any]) -> str:
 
 
 def _metadata(results: list[dict[str, Any]], task: str, dataset: str) -> str:
-    """Write the metadata of a model card as YAML."""
+    """Write a model card's metadata as YAML."""
     from huggingface_hub import EvalResult, ModelCardData
 
     entries = [

@@ -1,5 +1,6 @@
-"""A `Record`: scores with everything that it takes to compute them again, as values and as a
-JSON file, which is written whole or not at all, and read as untrusted data.
+"""A `Record`: scores with everything needed to recompute them, as values and as a JSON file.
+
+Files are written atomically and read as untrusted data.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.version import __version__
 
-if TYPE_CHECKING:  # they need numpy and torch, which reading a record does not
+if TYPE_CHECKING:  # imports numpy and torch, which reading a record does not need
     from twmd_registry.engine.result import ScoreSet
 
 PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "POT", "peft", "sacrebleu")
-"""Libraries whose version may move a score within its tolerance."""
+"""Libraries whose versions may move a score within its tolerance."""
 
 
 class InputFile(NamedTuple):
-    """A file that was scored: its role, ``predictions`` or ``references``, and its name without its folder."""
+    """An input file: its role (``predictions`` or ``references``) and its name without the folder."""
 
     role: str
     name: str
@@ -40,7 +41,7 @@ class InputFile(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordedSystem:
-    """One system; `texts` is the sha256 of its texts and their references as they were scored (`ScoreSet.texts`)."""
+    """One system; `texts` is the sha256 of its texts and references as scored (`ScoreSet.texts`)."""
 
     name: str
     texts: str
@@ -49,19 +50,18 @@ class RecordedSystem:
 
 @dataclass(frozen=True)
 class Record:
-    """The content of a record file, as `twmd score --record` writes it.
+    """The content of a record file, as written by ``twmd score --record``.
 
     Attributes:
-        created: When, in UTC, ISO 8601.
-        inputs: The files, when texts came from files.
-        references: sha256 of the references of all systems, by `digest_of_texts` without predictions; empty where they
-            are not known.
-        systems: The systems, the first of them the baseline where systems are compared.
+        created: Time of writing, in UTC, ISO 8601.
+        inputs: The files, if texts came from files.
+        systems: The systems; in a comparison, the baseline comes first.
         environment: Versions, device, threads.
-        seconds: Wall time of scoring, model loading included.
-        resampling: The test and the intervals; None where there were none.
+        seconds: Wall time of scoring, with model loading.
+        resampling: The test and the intervals; None without them.
+        references: sha256 of all systems' references, by `digest_of_texts` without predictions; empty if unknown.
         documents: The document of every segment, if known.
-        edited: Whether it was read from a file that was changed after it had been written.
+        edited: Whether the file was edited after it was written.
     """
 
     created: str
@@ -84,10 +84,18 @@ def make_record(
     device: str = "auto",
     comparison: SystemComparison | None = None,
 ) -> Record:
-    """Make a record of systems' names, each with its score sets, with this machine's versions and device, made now.
+    """Make a record of this machine's scores.
 
-    References are of every segment, where all systems have the same; `comparison` is the published table of these
-    systems: a column for each of the score sets, and one for each metric of SacreBLEU.
+    Args:
+        results: Names of systems with their score sets.
+        inputs: The files.
+        references: The references of every segment, if all systems share them.
+        seconds: Wall time of scoring.
+        device: The device, as in `RunOptions`.
+        comparison: The published table of these systems, with a column per score set and per metric of SacreBLEU's.
+
+    Returns:
+        The record, with the versions and device of this machine.
     """
     from twmd_registry.engine.pairs import Segments, digest_of_texts
 
@@ -110,15 +118,15 @@ def make_record(
 
 
 def _recorded(column: MetricColumn, cell: SystemScore, segments: int) -> SystemScore:
-    """Return a cell of a comparison as a record holds it."""
+    """Return a comparison's cell as a record holds it."""
     signature = column.long_signature or column.signature
-    if column.hundred or signature.startswith(EXTERNAL):  # SacreBLEU's own, or another program's
+    if column.hundred or signature.startswith(EXTERNAL):  # SacreBLEU's or another program's
         return replace(cell, signature=signature, counts={"segments": segments}, resampled=())
     return replace(cell, signature=signature, keys=spec_keys(parse_signature(signature)), resampled=())
 
 
 def spec_keys(signature: Signature) -> dict[str, str]:
-    """Return everything that a signature says, as text."""
+    """Return everything a signature says, as strings."""
     spec = signature.spec
     counts = {name: getattr(signature, name) for name in ("nrefs", "bs", "ar", "seed")}
     known = {
@@ -128,8 +136,8 @@ def spec_keys(signature: Signature) -> dict[str, str]:
 
 
 def environment(device: str = "auto") -> dict[str, str]:
-    """Return versions, device and threads as text; nothing that identifies a person or a machine."""
-    from importlib import metadata  # a slow import, which reading a record does not need
+    """Return versions, device and threads as strings. Nothing identifies a person or machine."""
+    from importlib import metadata  # slow to import, and not needed to read a record
 
     import torch
 
@@ -151,14 +159,14 @@ def environment(device: str = "auto") -> dict[str, str]:
 FORMAT = "twmd-record"
 DATASET_FORMAT = "twmd-dataset-record"
 FORMAT_VERSION = 1
-LARGEST = 1 << 29
-"""Bytes of a file that are read, some 20 million scores: what somebody else wrote must not fill the memory."""
+MAX_BYTES = 1 << 29
+"""Largest file to read, some 20 million scores. A stranger's file must not fill the memory."""
 RESULT = ("signature", "keys", "hashes", "counts", "score", "sides", "scores", "mean", "ci", "p_value", "documents")
 MAY_LACK = {"mean", "ci", "p_value", "resampling", "documents"}
 
 
 def record_text(record: Record) -> str:
-    """Write a record as JSON, numbers in their shortest exact form."""
+    """Write a record as JSON, with numbers in their shortest exact form."""
     content: dict[str, Any] = {"format": FORMAT, "format_version": FORMAT_VERSION} | asdict(record)
     del content["edited"]
     content["inputs"] = [file._asdict() for file in record.inputs]
@@ -181,17 +189,17 @@ def digest_of(content: dict[str, Any]) -> str:
 
 
 def write_record(record: Record, path: str | Path) -> None:
-    """Write a record through a temporary file and a rename; raises FileError where the file cannot be written."""
-    # A name that is not UTF-8 holds lone surrogates, which JSON writes as escapes.
+    """Write a record atomically; raise FileError if that fails."""
+    # A file name that is not UTF-8 has lone surrogates, which JSON escapes.
     write_file(Path(path), record_text(record).encode("utf-8", "backslashreplace"))
 
 
 def read_record(path: str | Path) -> Record:
-    """Read a record; raises FileError, which names the place in it, for a file that is none, or cannot be read."""
+    """Read a record; raise FileError, with the place of the problem, if it is damaged or unreadable."""
     try:
         with Path(path).open("rb") as file:
             head = file.read(1)
-            content = head + file.read(LARGEST if head in b"{[ \t\r\n" else 1000)
+            content = head + file.read(MAX_BYTES if head in b"{[ \t\r\n" else 1000)
         return parse_record(content.decode())
     except (UnicodeDecodeError, FileError) as error:
         why = not_utf8("it", error) if isinstance(error, UnicodeDecodeError) else error
@@ -201,16 +209,16 @@ def read_record(path: str | Path) -> Record:
 
 
 def parse_record(text: str) -> Record:
-    """Read a record from its JSON text; raises FileError, which names the place in it, if it is none."""
-    if len(text) > LARGEST:
-        raise FileError(f"it has more than {LARGEST >> 20} MB.")
+    """Read a record from JSON; raise FileError, with the place of the problem, if it is no record."""
+    if len(text) > MAX_BYTES:
+        raise FileError(f"it has more than {MAX_BYTES >> 20} MB.")
     try:
         table = json.loads(text, object_pairs_hook=refuse_repeated_keys)
     except RecursionError as error:
         raise FileError("it is nested too deeply.") from error
     except json.JSONDecodeError as error:
         raise FileError(f"not JSON ({error}); it may be cut off.") from error
-    except ValueError as error:  # a key that comes twice, a number that is too long
+    except ValueError as error:  # a repeated key, or a number that is too long
         raise FileError(f"{str(error).partition(':')[0]}.") from error
     _check(table, dict, "record")
     for name, known in (("format", FORMAT), ("format_version", FORMAT_VERSION)):
@@ -222,7 +230,7 @@ def parse_record(text: str) -> Record:
         min(resampling.samples, resampling.resamples, resampling.seed) < 0
         or (resampling.test and not resampling.samples)
     ):
-        raise FileError("record.resampling: expected numbers from 0, and samples of a test.")
+        raise FileError("record.resampling: expected no negative numbers, and samples for a test.")
     for i, system in enumerate(record.systems):
         for k, result in enumerate(system.results):
             if not result.scores and not result.is_lexical:
@@ -230,13 +238,13 @@ def parse_record(text: str) -> Record:
     return replace(record, edited=_read(str, table.get("sha256"), "record.sha256") != digest_of(table))
 
 
-def _read(kind: Any, value: Any, where: str) -> Any:
-    """Return a value of JSON as a type that a record consists of; raises FileError with the place if it has another."""
-    if kind in _KINDS:
-        _check(value, kind, where)
-        return float(value) if kind is float else value
-    outer, inner = get_origin(kind), get_args(kind)
-    if outer is UnionType:  # of None and a type: a record does not have fields that are None
+def _read(target: Any, value: Any, where: str) -> Any:
+    """Convert a JSON value to a type used in records; raise FileError with its place if it does not fit."""
+    if target in _JSON_TYPES:
+        _check(value, target, where)
+        return float(value) if target is float else value
+    outer, inner = get_origin(target), get_args(target)
+    if outer is UnionType:  # X | None: records leave out fields that are None
         return _read(inner[0], value, where)
     if outer is Literal:
         if value not in inner:
@@ -250,20 +258,20 @@ def _read(kind: Any, value: Any, where: str) -> Any:
     _check(value, dict, where)
     if outer is dict:
         return {key: _read(inner[1], entry, f"{where}.{key}") for key, entry in value.items()}
-    # Records without documents are read without numpy.
+    # Reading records without documents does not import numpy.
     result = import_module("twmd_registry.engine.result") if "documents" in value else None
-    types = get_type_hints(kind, localns={"DocumentScore": getattr(result, "DocumentScore", object)})
-    types.pop("edited", None)  # which no file says of itself
+    types = get_type_hints(target, localns={"DocumentScore": getattr(result, "DocumentScore", object)})
+    types.pop("edited", None)  # not stored in the file
     fields = {}
-    for name in RESULT if kind is SystemScore else types:
+    for name in RESULT if target is SystemScore else types:
         if name in value:
             fields[name] = _read(types[name], value[name], f"{where}.{name}")
         elif name not in MAY_LACK:
             raise FileError(f"{where} has no {name}: it was cut off or edited.")
-    return kind(**fields)
+    return target(**fields)
 
 
-_KINDS: dict[type, tuple[tuple[type, ...], str]] = {
+_JSON_TYPES: dict[type, tuple[tuple[type, ...], str]] = {
     dict: ((dict,), "an object"),
     list: ((list,), "a list"),
     str: ((str,), "a text"),
@@ -272,13 +280,13 @@ _KINDS: dict[type, tuple[tuple[type, ...], str]] = {
 }
 
 
-def _check(value: Any, kind: type, where: str) -> None:
-    allowed, name = _KINDS[kind]
+def _check(value: Any, target: type, where: str) -> None:
+    allowed, name = _JSON_TYPES[target]
     is_right = isinstance(value, allowed) and not isinstance(value, bool)
     if is_right and isinstance(value, int | float):
         try:
             is_right = math.isfinite(value)
-        except OverflowError:  # a whole number of hundreds of digits
+        except OverflowError:  # an integer with hundreds of digits
             is_right = False
     if not is_right:
         raise FileError(f"{where} must be {name}, not {_shown(value)}.")

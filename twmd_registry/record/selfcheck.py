@@ -1,4 +1,4 @@
-"""``twmd setup selfcheck``: compare this installation's scores with published ones."""
+"""``twmd setup selfcheck``: compare scores on this machine with published ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
 
 TOLERANCE = 1e-5
-"""Largest difference of a score: what may change with hardware and library versions in float32."""
+"""Largest difference that hardware and library versions may cause in float32."""
 SIDES = ("prediction", "reference")
 GOLDEN = Path(str(resources.files("twmd_registry"))) / "data" / "selfcheck.json"
 
@@ -26,8 +26,10 @@ GOLDEN = Path(str(resources.files("twmd_registry"))) / "data" / "selfcheck.json"
 def check(
     options: RunOptions | None = None, progress: Progress | None = None
 ) -> list[tuple[MetricName, float, str | None]]:
-    """Score the packaged pairs by every metric's default preset and compare with the published scores: by metric, the
-    largest difference (infinite without a score) and the problem in words, if there is one.
+    """Score the packaged pairs with every metric's default preset and compare with the published scores.
+
+    Returns:
+        Per metric, the largest difference (infinite without a score) and a description of the problem, if any.
     """
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
     results = []
@@ -41,7 +43,7 @@ def check(
         else:
             worst = float(np.max(np.abs(np.array(scores.scores) - np.array(published["scores"]))))
             if str(scores.signature) != published["signature"]:
-                problem = f"another signature: {scores.signature} instead of {published['signature']}"
+                problem = f"the signature is {scores.signature} instead of {published['signature']}"
             elif worst > TOLERANCE:
                 problem = f"off by more than {TOLERANCE:g}"
         results.append((MetricName(name), worst, problem))
@@ -51,6 +53,6 @@ def check(
 
 
 def score_pairs(pairs: list[dict[str, str]], metric: str, options: RunOptions | None = None) -> ScoreSet:
-    """Score the pairs of the golden file by a metric's default preset."""
-    with collect_warnings():  # one text is empty and one holds unknown tokens on purpose
+    """Score pairs with a metric's default preset."""
+    with collect_warnings():  # deliberately, one text is empty and one has unknown tokens
         return Scorer(make_spec(metric), options).score(*([pair[side] for pair in pairs] for side in SIDES))

@@ -1,4 +1,4 @@
-"""Score again, and report whether a published number holds, or what differs."""
+"""Score again and report whether a published number reproduces, or what differs."""
 
 from __future__ import annotations
 
@@ -28,25 +28,32 @@ from twmd_registry.registry.signature import Signature, describe_changes, parse_
 from twmd_registry.version import __version__
 
 TOLERANCES = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
-"""How far compute batch, device and library versions may move a segment's score, by the number format."""
+"""Largest change of a segment's score with batch size, device and library versions, by number format."""
 CORPUS_SHARE = 0.1
 """Least tolerance of a corpus score, as a share of a segment's: noise averages out, a format's bias does not."""
 P_VALUE_TOLERANCES = 0.01, 0.05
-"""How far the scores found now may move a p-value, in float32 and in shorter formats."""
+"""Largest change of a p-value by recomputed scores, in float32 and in shorter formats."""
 WORST = 5
 
 Systems = Sequence[Sequence[Any]]
-"""Predictions, references and maybe sources of every system, as `Scorer.score` takes them."""
+"""Per system: predictions, references and optional sources, as for `Scorer.score`."""
 _Rescored = tuple[Signature, Scorer, ScoreSet] | str
-"""A result of a record, scored again by one of our metrics; or why that is not possible."""
+"""A recorded result scored again by one of our metrics, or the reason why that failed."""
 
 
 class VerifiedEntry(NamedTuple):
     """The check of one entry of a record.
 
-    `found` is the corpus score now, None where it could not be computed; `off` segments are beyond the tolerance, and
-    `worst` are the worst of them, by ``number`` from 1, ``recorded`` score, score ``found`` now and ``prediction``;
-    `problems` contradict the record, in words; `resampled` are its tests and intervals.
+    Attributes:
+        system: The system.
+        signature: The recorded signature.
+        tolerance: Largest allowed difference of a segment's score.
+        score: The recorded corpus score.
+        found: The corpus score now; None if it could not be computed.
+        off: How many segments are beyond the tolerance.
+        worst: The worst of them: ``number`` from 1, ``recorded`` and ``found`` score, and ``prediction``.
+        problems: Descriptions of everything that contradicts the record.
+        resampled: Recorded tests and intervals.
     """
 
     system: str
@@ -61,13 +68,17 @@ class VerifiedEntry(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether every segment agrees and there is no problem."""
+        """Whether every segment agrees and there are no problems."""
         return self.found is not None and not self.off and not self.problems
 
 
 class Verification(NamedTuple):
-    """The check of a record: of every entry, whether the file was edited after it had been written, and differences of
-    inputs, versions and device that may explain a disagreement.
+    """The check of a record.
+
+    Attributes:
+        checks: The check of every entry.
+        edited: Whether the file was edited after it was written.
+        differences: Differences of inputs, versions and device that may explain a disagreement.
     """
 
     checks: tuple[VerifiedEntry, ...]
@@ -76,7 +87,7 @@ class Verification(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether every entry is reproduced and the record is unchanged since it was written."""
+        """Whether every entry reproduces and the record was not edited."""
         return not self.edited and all(check.agrees for check in self.checks)
 
 
@@ -90,16 +101,16 @@ def verify_record(
     tolerance: float | None = None,
     progress: Progress | None = None,
 ) -> Verification:
-    """Score a record's texts again and compare every segment, every test and every interval.
+    """Score a record's texts again and compare every segment, test and interval.
 
     Args:
-        record: The record, or its file.
-        systems: The texts of its systems, in its order: predictions, references (None for none) and maybe sources, as
-            `Scorer.score` takes them.
-        inputs: The files of the texts, to report which of them changed.
+        record: The record or its file.
+        systems: The texts of its systems, in the record's order: predictions, references (or None) and optional
+            sources, as for `Scorer.score`.
+        inputs: The text files, to report which of them changed.
         options: Device, batch size and caches.
-        local_files: Local places of model, adapter and mean vector, if not under the names in the signatures.
-        tolerance: Largest difference of a score, from 0; None for the number format's (1e-5 in float32).
+        local_files: Local places of model, adapter and mean vector, if they differ from the signatures' names.
+        tolerance: Largest difference of a score; None for the number format's (1e-5 in float32).
         progress: As for `score_all`, over all systems.
 
     Returns:
@@ -107,16 +118,16 @@ def verify_record(
 
     Raises:
         FileError: As for `read_record`.
-        InputError: Another number of systems or segments than in the record, or texts that cannot be scored.
-        SpecError: A part that no signature of the record has, or no such device here.
+        InputError: The number of systems or segments differs from the record's, or texts cannot be scored.
+        SpecError: A local file that no signature names, or an unknown device.
         MissingExtraError: As for `Scorer.score`.
     """
     record = record if isinstance(record, Record) else read_record(record)
     names = [system.name for system in record.systems]
     if len(systems) != len(names):
         held = f"{len(names)} systems ({', '.join(names)})"
-        raise InputError(f"the record holds {held}, but texts of {len(systems)} were given.")
-    options = replace(options or RunOptions(), any_language=True)  # what was scored can be scored again
+        raise InputError(f"the record holds {held}, but got texts of {len(systems)}.")
+    options = replace(options or RunOptions(), any_language=True)  # the texts were scored before
     signatures = [signature for _, signature in _readable(record)]
     local_files = resolve_local_files(local_files or LocalFiles(), [signature.spec for signature in signatures])
     texts = [check_segments(*arguments) for arguments in systems]
@@ -158,7 +169,7 @@ def verify_record(
 def _differences(
     record: Record, signatures: Sequence[Signature], inputs: Sequence[InputFile], device: str
 ) -> Iterator[str]:
-    """Name differences of versions, files and machine, and unverified parts."""
+    """Describe differences of versions, files and machine, and results that were not verified."""
     for signature in signatures:
         if signature.version != __version__:
             yield f"versions: {signature.version}; {describe_changes(signature.spec, signature.version)}"
@@ -171,9 +182,9 @@ def _differences(
         for before, after in zip(old, new, strict=False):
             if before.sha256 != after.sha256:
                 was = f"{before.name} had {before.sha256[:12]}"
-                yield f"inputs: {after.name} has the sha256 {after.sha256[:12]}, {was} ({role})"
+                yield f"inputs: {after.name} has sha256 {after.sha256[:12]}, {was} ({role})"
         if inputs and len(old) != len(new):
-            yield f"inputs: {len(new)} files of {role}, {len(old)} were recorded"
+            yield f"inputs: {len(new)} files of {role}, but {len(old)} were recorded"
     then, now = record.environment, environment(device)
     for name in sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name)):
         kind = "device" if name in {"device", "threads", "platform"} else "versions"
@@ -181,7 +192,7 @@ def _differences(
 
 
 def _readable(record: Record) -> list[tuple[SystemScore, Signature]]:
-    """Return our results whose signature can be read; what its version means is reported, not warned of."""
+    """Return our results with a readable signature. Warnings about its version are reported elsewhere."""
     readable = []
     for result in (result for system in record.systems for result in system.results if result.is_ours):
         with collect_warnings(), contextlib.suppress(SignatureError):
@@ -190,33 +201,33 @@ def _readable(record: Record) -> list[tuple[SystemScore, Signature]]:
 
 
 def _tolerance(signature: Signature, scores: Sequence[float]) -> float:
-    """Return what the coarsest of a signature's number formats allows; a share of scores beyond 1 (`normalize=no`)."""
+    """Return the tolerance of the coarsest number format, in proportion to scores beyond 1 (`normalize=no`)."""
     largest = float(np.abs(scores).max(initial=1.0))
     return largest * max(TOLERANCES[member.dtype or "float32"] for member in signature.spec.members_or_self)
 
 
 def _corpus_tolerance(limit: float, segments: int) -> float:
-    """Return what a mean of segments' scores may differ by, where each may differ by `limit`; float32's or more."""
+    """Return the tolerance of a mean over segments, given the tolerance of each; at least float32's."""
     return min(limit, max(TOLERANCES["float32"], limit * max(CORPUS_SHARE, 1 / math.sqrt(segments))))
 
 
 def _rescore(
     system: RecordedSystem, texts: Segments, options: RunOptions, local_files: LocalFiles, progress: Progress | None
 ) -> dict[int, _Rescored]:
-    """Score one system by all of our metrics at once; return the results by their place in the record."""
+    """Score a system by all our metrics at once; return results by their place in the record."""
     scorers: dict[int, tuple[Signature, Scorer]] = {}
     rescored: dict[int, _Rescored] = {}
     for place, result in enumerate(system.results):
-        held, count = len(result.scores), len(texts.predictions)
-        if held != count and not (result.is_lexical and held == 0):
-            raise InputError(f"{system.name}: the record holds {held} segments, but there are {count} to score.")
+        recorded, found = len(result.scores), len(texts.predictions)
+        if recorded != found and not (result.is_lexical and recorded == 0):
+            raise InputError(f"{system.name}: the record holds {recorded} segments, but there are {found} to score.")
         if not result.is_ours:
             continue
         try:
             with collect_warnings():
                 signature = parse_signature(result.signature)
                 scorer = Scorer(signature.spec, options, local_files)
-                _ = scorer.spec  # finds the model and checks its content
+                _ = scorer.spec  # finds the model and checks its fingerprint
             scorers[place] = signature, scorer
         except (SpecError, ModelError) as error:
             kind = "signature" if isinstance(error, SignatureError) else "model content"
@@ -233,18 +244,21 @@ def _compare_again(
     *,
     recorded: bool,
 ) -> tuple[dict[int, MetricColumn], str]:
-    """Compute tests, intervals and SacreBLEU's metrics again, where there are some: the columns by their place among
-    every system's results, and why others could not be computed.
+    """Recompute tests, intervals and SacreBLEU's metrics, if there are any.
 
-    For our metrics from the `recorded` scores of segments, by which they must be exact; or for ours alone, from those
-    found now: scores of another machine differ in their last digits, and p-values by some resamples.
+    With `recorded`, our metrics use the recorded per-segment scores, which must reproduce exactly. Otherwise only our
+    metrics are compared, by the scores found now. On another machine, those differ in their last digits, and p-values
+    differ by a few resamples.
+
+    Returns:
+        The columns by their place among a system's results, and the reason why others are missing.
     """
-    every = [result for system in record.systems for result in system.results]
-    if not any(result.is_lexical or result.tested or result.documents for result in every):
+    results = [result for system in record.systems for result in system.results]
+    if not any(result.is_lexical or result.tested or result.documents for result in results):
         return {}, ""
     metrics = dict[int, ScoredMetric]()
     for place, result in enumerate(record.systems[0].results):
-        ours = [again for results in rescored if isinstance(again := results.get(place), tuple)]
+        ours = [again for by_place in rescored if isinstance(again := by_place.get(place), tuple)]
         if len(ours) == len(rescored):
             entries = [system.results[place] for system in record.systems]
             sets = [result[2] for result in ours]
@@ -263,7 +277,7 @@ def _compare_again(
 
 
 def _compare(record: Record, texts: Sequence[Segments], metrics: Sequence[ScoredMetric]) -> SystemComparison:
-    """Compare the systems of a record as they were compared when it was written."""
+    """Repeat the comparison of a record's systems."""
     references = texts[0].references
     if any(segments.references != references for segments in texts):
         raise InputError("the systems hold different references")
@@ -286,9 +300,9 @@ def _check_entry(
     same_texts: bool,
     tolerance: float | None,
 ) -> VerifiedEntry:
-    """Compare the scores of a result with those computed `again`: by our metric, or a cell of one of SacreBLEU's."""
+    """Compare recorded scores with those computed again, by our metric or in a cell of SacreBLEU's."""
     limit = TOLERANCES["float32"] if tolerance is None else tolerance
-    problems = [] if same_texts else ["texts: they are not the ones that were scored"]
+    problems = [] if same_texts else ["texts: they are not the texts that were scored"]
     now = again if isinstance(again, SystemScore) else None
     if isinstance(again, tuple):
         signature, _, scores = again
@@ -302,7 +316,7 @@ def _check_entry(
         problems += _score_problems(result, now, len(texts.predictions) if same_texts else None, mean_limit)
     if isinstance(again, tuple):
         problems += [
-            f"{kind} content: the sha256 is {', '.join(scores.hashes.get(kind, ()))}, "
+            f"{kind} content: sha256 is {', '.join(scores.hashes.get(kind, ()))}, "
             f"recorded as {', '.join(result.hashes.get(kind, ())) or 'nothing'}"
             for kind in PART_NAMES
             if scores.hashes.get(kind) != result.hashes.get(kind)
@@ -327,21 +341,21 @@ def _check_entry(
 
 
 def _order_problems(record: Record, rescored: Sequence[_Rescored | None], i: int, place: int) -> list[str]:
-    """Name the systems that system `i` was above and is below now, or the other way round, by the metric at a place."""
+    """Name the systems whose order with system `i` has reversed, by the metric at a place."""
     result, others = rescored[i], []
     for system, other in zip(record.systems, rescored, strict=True):
         if isinstance(result, tuple) and isinstance(other, tuple):
             before = record.systems[i].results[place].score - system.results[place].score
             others += [system.name] if before * (result[2].score - other[2].score) < 0 else []
-    return [f"order: by the scores found here it is on the other side of {', '.join(others)}"] if others else []
+    return [f"order: the scores found here reverse its order with {', '.join(others)}"] if others else []
 
 
 def _published_problems(
     result: SystemScore, cells: tuple[SystemScore, SystemScore], signature: str, limit: float, samples: int
 ) -> list[str]:
-    """Name differences in tests and intervals and their signature; cells are of recorded scores, and of those now."""
+    """Describe differences in tests, intervals and signature; `cells` come from recorded scores and from those now."""
     problems, (cell, fresh) = [], cells
-    # A p-value counts resamples, and one of them may lie on the edge.
+    # A p-value counts resamples, one of which may lie on the edge.
     for name, margin in (("mean", limit), ("ci", limit), ("p_value", 1.5 / (samples + 1))):
         before, now = getattr(result, name), getattr(cell, name)
         if (before is None) != (now is None) or (before is not None and abs(before - now) > margin):
@@ -356,7 +370,7 @@ def _published_problems(
     off = sum(len(then) != len(now) or not np.allclose(then, now, 0, limit, equal_nan=True) for then, now in numbers)
     if off:
         problems.append(f"documents: the recorded scores and seed give other numbers for {off} of {len(names)}")
-    compared = "(?!version:)" if result.is_lexical else "bs:|ar:|seed:"  # the version of SacreBLEU may change
+    compared = "(?!version:)" if result.is_lexical else "bs:|ar:|seed:"  # SacreBLEU's version may change
     signed, applied = (
         "|".join(part for part in line.split("|")[1:] if re.match(compared, part))
         for line in (result.signature, signature)
@@ -367,8 +381,8 @@ def _published_problems(
 
 
 def contradictions(record: Record) -> list[str]:
-    """Name the contradictions inside a record, without scoring; signatures that cannot be read are skipped."""
-    problems = ["it was edited: its content does not have the sha256 that it was written with"] if record.edited else []
+    """Describe contradictions inside a record, without scoring; skip unreadable signatures."""
+    problems = ["it was edited: its content does not match its sha256"] if record.edited else []
     for result, signature in _readable(record):
         problems += _contradictions(result, signature)
     return problems
@@ -397,7 +411,7 @@ def _contradictions(result: SystemScore, signature: Signature) -> list[str]:
 
 
 def _score_problems(then: SystemScore, now: SystemScore, segments: int | None, tolerance: float) -> list[str]:
-    """Name what differs beside the segments' scores; their number is None for other texts."""
+    """Describe differences other than per-segment scores; `segments` is None for other texts."""
     problems, counts = [], now.counts or {"segments": segments or 0}
     recorded, computed = ({"score": cell.score} | cell.sides for cell in (then, now))
     for side in computed | recorded:
@@ -419,15 +433,18 @@ def verify_number(
     local_files: LocalFiles | None = None,
     tolerance: float | None = None,
 ) -> tuple[ScoreSet, bool, float, bool]:
-    """Score texts by a signature and compare the corpus score with the number printed beside it.
+    """Score texts by a signature and compare the corpus score with a printed number.
 
-    A number agrees when it is the score, or 100 times the score (as a per-cent sign says), rounded to as many digits as
-    were printed, within `tolerance` of the score, or what the number format may move a mean of so many segments by.
-    Returns the scores now; whether the number agrees; the allowed difference; whether it was read as 100 times as much.
+    The number may be the score or 100 times the score; a per-cent sign means the latter. It agrees if it equals the
+    score rounded to the printed digits, within `tolerance`. By default, that is the tolerance of the number format for
+    a mean over this many segments.
+
+    Returns:
+        The scores now, whether the number agrees, the allowed difference, and whether it was read as per cent.
     """
     match = re.fullmatch(r"(-?[0-9]*\.?([0-9]*))( ?%)?", value.strip())
     if not match or not any(c.isdigit() for c in match[1]):
-        raise SpecError(f"{value!r} is not a number as a paper prints it, such as 0.8614 or 86.1.")
+        raise SpecError(f"expected a number as printed in a paper, such as 0.8614 or 86.1, not {value!r}.")
     printed, rounding = float(match[1]), 0.5 * 10.0 ** -len(match[2])
     signed = parse_signature(signature)
     local_files = resolve_local_files(local_files or LocalFiles(), [signed.spec])
@@ -435,7 +452,7 @@ def verify_number(
     with reread():
         (scores,) = score_segments([Scorer(signed.spec, options, local_files)], texts)
     if signed.nrefs not in {None, nrefs := scores.signature.nrefs}:
-        raise InputError(f"the signature was written for nrefs:{signed.nrefs}; these texts have nrefs:{nrefs}.")
+        raise InputError(f"the signature has nrefs:{signed.nrefs}, but these texts have nrefs:{nrefs}.")
     noise = tolerance
     if noise is None:
         noise = _corpus_tolerance(_tolerance(signed, scores.scores), len(scores.scores))

@@ -1,4 +1,4 @@
-"""What bert_score has measured: the layer of its models, its model for a language, and what unrelated texts score."""
+"""Figures from bert_score: each model's layer, each language's model, and the scores of unrelated texts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 TABLE = Path(str(resources.files("twmd_registry"))) / "data" / "bert_score.json"
-"""The figures, with their source and licence; ``python -m experiments.bert_score`` writes them."""
+"""The figures, with source and licence; written by ``python -m experiments.bert_score``."""
 
 MOVED = frozenset({"FacebookAI", "albert", "distilbert", "google-bert", "google-t5", "xlnet"})
-"""Accounts of the Hub to which it has moved models that had none."""
+"""Hub accounts that now own models which once had no owner in their name."""
 
 
 @cache
@@ -24,7 +24,7 @@ def figures() -> dict[str, Any]:
 
 
 def language_of(baseline: str | None) -> str | None:
-    """Return the language of a baseline of this table, as the key ``baseline`` names it; None of any other baseline.
+    """Return the language of a baseline of this table, as named by the key ``baseline``; None for any other baseline.
 
     >>> language_of("bert_score:en"), language_of("0123456789ab")
     ('en', None)
@@ -34,7 +34,7 @@ def language_of(baseline: str | None) -> str | None:
 
 
 def model_of_language(language: str) -> str:
-    """Return bert_score's default model for a language, as ``en`` or ``zh``.
+    """Return bert_score's default model for a language such as ``en`` or ``zh``.
 
     >>> model_of_language("en"), model_of_language("de")
     ('roberta-large', 'bert-base-multilingual-cased')
@@ -44,18 +44,19 @@ def model_of_language(language: str) -> str:
 
 
 def layer_of_model(model: str) -> int | None:
-    """Return the layer that bert_score reads of a model; None for a model that it does not know.
+    """Return the layer that bert_score reads from a model; None for an unknown model.
 
     >>> layer_of_model("roberta-large")
     17
     """
-    layer = figures()["layers"].get(_listed(model))
+    layer = figures()["layers"].get(_table_name(model))
     return None if layer is None else int(layer)
 
 
-def _listed(model: str) -> str:
-    """Return a model's name in the table, which has some models by names that the Hub has moved since; bert_score
-    takes a folder of such a name for the model, too.
+def _table_name(model: str) -> str:
+    """Return a model's name in the table, which predates some models' move to a Hub account.
+
+    Like bert_score, accept a folder of that name.
     """
     model = model.removeprefix("./")
     owner, _, name = model.partition("/")
@@ -63,6 +64,6 @@ def _listed(model: str) -> str:
 
 
 def baseline_of_layer(language: str, model: str, layer: int) -> tuple[float, float, float] | None:
-    """Return the precision, recall and F1 that unrelated texts of a language have; None where nobody measured them."""
-    rows = figures()["baselines"].get(language, {}).get(_listed(model), [])
+    """Return the precision, recall and F1 of unrelated texts of a language; None if nobody has measured them."""
+    rows = figures()["baselines"].get(language, {}).get(_table_name(model), [])
     return tuple(rows[layer]) if 0 <= layer < len(rows) else None

@@ -1,4 +1,4 @@
-"""Differences between signatures, and whether their scores are comparable; labels that distinguish metrics."""
+"""Differences between signatures, whether their scores are comparable, and labels that tell metrics apart."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from twmd_registry.registry.signature import Signature, changes_between, parse_s
 
 
 class Difference(NamedTuple):
-    """One difference, in words, and whether it forbids comparing numbers; None when the signatures do not decide it."""
+    """A difference in words, and whether it rules out comparing scores; None if the signatures cannot tell."""
 
     what: str
     matters: bool | None
 
 
 class SignatureComparison(NamedTuple):
-    """All differences of two signatures; empty when they are the same."""
+    """All differences between two signatures; empty if they are equal."""
 
     differences: tuple[Difference, ...]
 
     @property
     def comparable(self) -> bool:
-        """Whether numbers with these signatures measure the same thing, as far as the signatures decide it."""
+        """Whether scores with these signatures measure the same, as far as the signatures can tell."""
         return not any(matters for _, matters in self.differences)
 
     @property
     def certain(self) -> bool:
-        """Whether the signatures decide it."""
+        """Whether the signatures can tell."""
         return not any(matters is None for _, matters in self.differences)
 
 
 def compare_signatures(first: str | Signature, second: str | Signature) -> SignatureComparison:
-    """Compare two signatures of any versions, key by key (of ensembles: member by member).
+    """Compare two signatures of any versions, key by key (ensembles: member by member).
 
     Returns:
-        Their differences, and whether each matters; for two different metrics only that difference.
+        Their differences, and whether each matters. Different metrics are the only difference reported.
 
     Raises:
-        SignatureError: As for `parse_signature`, which may warn, too.
+        SignatureError: As for `parse_signature`, which may also warn.
     """
     return SignatureComparison(tuple(_differences(parse_signature(first), parse_signature(second))))
 
@@ -53,7 +53,7 @@ def _differences(first: Signature, second: Signature) -> Iterator[Difference]:
     yield from _member_differences(a, b) if a.members and b.members else _spec_differences(a, b)
     if first.nrefs != second.nrefs:
         matters = first.nrefs is not None and second.nrefs is not None
-        what = f"only one of them was written after scoring (nrefs:{first.nrefs or second.nrefs})"
+        what = f"only one was written after scoring (nrefs:{first.nrefs or second.nrefs})"
         if matters:
             what = f"{first.nrefs} and {second.nrefs}: more references make scores higher"
         yield Difference(f"nrefs: {what}", matters)
@@ -77,7 +77,7 @@ def _spec_differences(a: MetricSpec, b: MetricSpec) -> Iterator[Difference]:
             values = " and ".join(side.get(name, "none") for side in (first, second))
             yield Difference(f"{name}: {values} ({KEYS[name].about})", matters=True)
     if a.dtype != b.dtype:
-        rounding = "equal only up to the encoder's rounding, which may be more than systems differ by"
+        rounding = "scores agree only up to the encoder's rounding, which may exceed the difference of systems"
         yield Difference(f"dtype: {a.dtype} and {b.dtype}: {rounding}", matters=True)
 
 
@@ -104,7 +104,7 @@ def _model_differences(a: MetricSpec, b: MetricSpec) -> Iterator[Difference]:
     )
     if a.fingerprint and b.fingerprint:
         if a.fingerprint != b.fingerprint:
-            yield Difference(f"{named} with the contents @{a.fingerprint} and @{b.fingerprint}", matters=True)
+            yield Difference(f"{named} with contents @{a.fingerprint} and @{b.fingerprint}", matters=True)
         elif names[0] != names[1] or revisions[0] != revisions[1]:
             what = named if names[0] != names[1] else revised
             yield Difference(f"{what}, with the same content (@{a.fingerprint})", matters=False)
@@ -113,12 +113,12 @@ def _model_differences(a: MetricSpec, b: MetricSpec) -> Iterator[Difference]:
     elif all(revisions) and revisions[0] != revisions[1]:
         yield Difference(f"{revised} of {a.model}", matters=True)
     else:
-        what = f"model: not both say which content of {a.model} was used: it may not have been the same"
+        what = f"model: one signature does not name the content of {a.model}, which may differ"
         yield Difference(what, matters=None)
 
 
 def labels_of(specs: Sequence[MetricSpec]) -> list[str]:
-    """Label applied specifications: by metric, by keys in which they differ (``twmd layer=6``), by a number."""
+    """Label applied specifications by metric, differing keys (``twmd layer=6``) or, if equal, a number."""
     texts = [spec.texts() for spec in specs]
     for spec, values in zip(specs, texts, strict=True):
         if spec.fingerprint:
@@ -137,7 +137,7 @@ def labels_of(specs: Sequence[MetricSpec]) -> list[str]:
 
 
 def _member_labels(specs: Sequence[MetricSpec]) -> dict[MetricSpec, str]:
-    """Label the members of every ensemble as the metrics of one comparison."""
+    """Label the members of every ensemble like the metrics of a comparison."""
     ensembles = [spec for spec in specs if spec.members]
     members = list(dict.fromkeys(member for spec in ensembles for member in spec.members_or_self))
     labels = dict(zip(members, labels_of(members), strict=True)) if members else {}

@@ -26,26 +26,28 @@ from twmd_registry.registry.names import (
 
 SHARD_INDEX = "model.safetensors.index.json"
 LENGTH = 12
-"""Hexadecimal digits of a shown hash."""
+"""Hexadecimal digits of a hash in signatures."""
 
-_AT_ONCE = 1 << 20
-"""Bytes that are read at once."""
+_CHUNK = 1 << 20
+"""Bytes to read at once."""
 _SETTLED = 1_000_000_000
-"""Nanoseconds after which another change of a file has another time, on every file system."""
+"""Nanoseconds after which another change of a file gets another time, on every file system."""
 
 _remembered: dict[tuple[str, Any], tuple[tuple[int, ...], Any]] = {}
-"""By path and function: the file's stamp, and what the function read in it."""
+"""By path and function, the file's stamp and what the function read."""
 
 
 def stamp_of(file: BufferedReader | FileIO) -> tuple[int, ...]:
-    """Return what changes with an open file; its ctime is the system's, and cannot be set back."""
+    """Return values that change with an open file. Its ctime is set by the system and cannot be set back."""
     status = os.fstat(file.fileno())
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def read_once(path: Path, read: Callable[[BufferedReader], Any]) -> Any:
-    """Return what a function reads in a file; the file is read again when its stamp has changed. Raises ModelError if
-    it cannot be read, or changes meanwhile.
+    """Return what a function reads from a file; read it again only if the file's stamp has changed.
+
+    Raises:
+        ModelError: The file cannot be read, or changes while it is read.
     """
     key = str(path.absolute()), read
     try:
@@ -67,7 +69,7 @@ def read_once(path: Path, read: Callable[[BufferedReader], Any]) -> Any:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the sha256 of a file's bytes; raises ModelError if it cannot be read."""
+    """Return the sha256 of a file's bytes; raise ModelError if it cannot be read."""
     return str(read_once(path, digest_bytes))
 
 
@@ -78,13 +80,13 @@ def digest_bytes(file: BufferedReader) -> str:
 
 @contextlib.contextmanager
 def reread() -> Iterator[None]:
-    """Read every file once more: for verification, on systems where a change may leave no trace."""
+    """Read every file again, for verification on systems where a change may leave no trace."""
     _remembered.clear()
     yield
 
 
 def tensors_sha256(paths: Iterable[Path]) -> str:
-    """Return the sha256 over names, dtypes, shapes and bytes of all tensors of some safetensors files."""
+    """Return the sha256 over names, dtypes, shapes and bytes of all tensors in some safetensors files."""
     files = [read_once(path, _digest_tensors) for path in paths]
     return json_sha256(sorted(tensor for tensors in files for tensor in tensors))
 
@@ -103,8 +105,8 @@ def _digest_tensors(file: BufferedReader) -> list[list[Any]]:
     for name, dtype, shape, start, end in tensors:
         file.seek(start)
         digest, part = hashlib.sha256(), b""
-        for place in range(start, end, _AT_ONCE):
-            digest.update(part := file.read(min(_AT_ONCE, end - place)))
+        for place in range(start, end, _CHUNK):
+            digest.update(part := file.read(min(_CHUNK, end - place)))
         is_whole = name.endswith("position_ids") and len(part) == end - start
         if not (is_whole and part == array("q", range(len(part) // 8)).tobytes()):
             digests.append([name, dtype, shape, digest.hexdigest()])
@@ -112,7 +114,7 @@ def _digest_tensors(file: BufferedReader) -> list[list[Any]]:
 
 
 def read_header(file: BufferedReader) -> list[tuple[str, str, list[int], int, int]]:
-    """Return name, dtype, shape, start and end of a safetensors file's tensors, in the order of their bytes."""
+    """Return name, dtype, shape, start and end of a safetensors file's tensors, in byte order."""
     size, header = os.fstat(file.fileno()).st_size, int.from_bytes(file.read(8), "little")
     if header > size - 8:
         raise ValueError(header)
@@ -125,22 +127,22 @@ def read_header(file: BufferedReader) -> list[tuple[str, str, list[int], int, in
     tensors.sort(key=itemgetter(3, 4))
     starts, ends = ([8 + header, *map(itemgetter(4), tensors)], [*map(itemgetter(3), tensors), size])
     if starts != ends:
-        raise ValueError(size)  # bytes that belong to no tensor, or to two
+        raise ValueError(size)  # some bytes belong to no tensor, or to two
     return tensors
 
 
 def json_sha256(content: Any) -> str:
-    """Return the sha256 of what JSON can hold; the order of an object's keys does not matter."""
+    """Return the sha256 of a JSON value; the order of keys does not matter."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def parse_json(raw: bytes) -> Any:
-    """Parse JSON; raises ValueError for an object with a repeated key."""
+    """Parse JSON; raise ValueError for a repeated key."""
     return json.loads(raw, object_pairs_hook=refuse_repeated_keys)
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """List the safetensors files of a model folder: one, or all shards of the index (ModelError if it is none)."""
+    """List the safetensors files of a model folder: one file or all shards. Raises ModelError for a damaged index."""
     index = folder / SHARD_INDEX
     if (folder / "model.safetensors").is_file():
         return [folder / "model.safetensors"]
@@ -154,12 +156,12 @@ def weight_files(folder: Path) -> list[Path]:
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise ModelError(f"{index} is not an index of safetensors shards.") from error
     if other := sorted(name for name in names if not name.endswith(".safetensors")):
-        raise ModelError(f"{index} lists {other[0]!r}, which is no shard: expected names that end in .safetensors.")
+        raise ModelError(f"{index} lists {other[0]!r}: expected shards that end in .safetensors.")
     return sorted(folder / name for name in names)
 
 
 def known_name(model: str) -> str:
-    """Return the public name of a model folder with known weights; else the given name."""
+    """Return the public name of a model folder with known weights, or else the argument."""
     known = {EMBEDDED_WEIGHTS: EMBEDDED_MODEL, MULTILINGUAL_WEIGHTS: MULTILINGUAL_MODEL, LARGE_WEIGHTS: LARGE_MODEL}
     weights = weight_files(Path(model)) if os.path.isdir(model) else []  # noqa: PTH112 (Path.is_dir raises for long names)
     return known.get(tensors_sha256(weights), model) if weights else model

@@ -44,14 +44,20 @@ from twmd_registry.registry.values import (
 )
 
 Value = str | int | float | bool
-"""A value as signatures have it."""
+"""A value as in signatures."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """One key of a specification: its names, its meaning, the values it accepts in words, the function that turns what
-    a user wrote into the canonical value or raises ValueError or LookupError, and the value that does nothing, if any,
-    which a specification and a signature leave out.
+    """One key of a specification.
+
+    Attributes:
+        name: The name.
+        short: The name in short signatures.
+        about: The meaning.
+        accepts: The accepted values, in words.
+        read: Converts a user's value to the canonical one; raises ValueError, TypeError or LookupError.
+        neutral: The value without effect, if any, which specifications and signatures leave out.
     """
 
     name: str
@@ -62,14 +68,14 @@ class Key:
     neutral: Value | None = None
 
     def parse(self, value: object) -> Value:
-        """Read a user's value; raises SpecError if it is none of those the key accepts."""
+        """Convert a user's value to the canonical one; raise SpecError if it is not accepted."""
         try:
             return self.read(value)
         except (ValueError, TypeError, LookupError) as error:
             raise SpecError(f"{self.name}={value!r} is not possible: expected {self.accepts}.") from error
 
     def format(self, value: Value) -> str:
-        """Write a canonical value so that `parse` reads the same value back."""
+        """Write a canonical value so that `parse` restores it."""
         if isinstance(value, bool):
             return "yes" if value else "no"
         return repr(value) if isinstance(value, float) else str(value)
@@ -81,7 +87,7 @@ def _one_of(choices: Iterable[str]) -> Callable[[object], Value]:
 
 
 MAX_SWEEPS, MAX_NGRAM = 10_000, 1000
-"""Largest iterations and ngram: a stranger's signature must come to an end."""
+"""Largest iterations and ngram, so that a stranger's signature can be computed."""
 
 
 def _whole(largest: int) -> Callable[[object], Value]:
@@ -98,7 +104,7 @@ def _whole_or(word: str, largest: int) -> Callable[[object], Value]:
 
 
 SMALLEST, LARGEST = 1e-6, 1e6
-"""Bounds of temperatures and scales, beyond which float32 would overflow; a plan changes no more long before."""
+"""Bounds of temperatures and scales, beyond which float32 would overflow; plans stop changing long before."""
 NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
 """A positive decimal number."""
 
@@ -110,7 +116,7 @@ def _scale(value: object, largest: float = LARGEST) -> Value:
 
 
 def _centering(value: object) -> Value:
-    """Read a kind of centering; ``background:`` may name one mean vector, or two with ``+`` between them."""
+    """Read a centering; ``background:`` may name one mean vector, or two joined by ``+``."""
     kind, colon, rest = str(value).partition(":")
     if kind not in CENTERINGS or (colon and not (kind == "background" and rest)):
         raise ValueError(value)
@@ -122,7 +128,7 @@ def _yes_no(value: object) -> Value:
 
 
 def _name(value: object) -> Value:
-    """Read a name, or a path, which may be a `Path`."""
+    """Read a name or path, which may be a `Path`."""
     text = str(value) if isinstance(value, str | os.PathLike) else ""
     if not text.strip() or any(c in text for c in "\n\r\0"):
         raise ValueError(value)
@@ -138,7 +144,7 @@ def _key(
     *,
     neutral: Value | None = None,
 ) -> Key:
-    """Declare a key; of a `Literal` what is accepted and how it is read follow."""
+    """Declare a key. A `Literal` defines both what is accepted and how it is read."""
     if not isinstance(accepts, str):
         choices = get_args(accepts)
         read, accepts = _one_of(choices), "one of " + ", ".join(choices)
@@ -150,17 +156,17 @@ _DECLARED = (
     _key(
         "members",
         "me",
-        "the metrics that are averaged",
+        "metrics to average",
         "METRIC;key=value,WEIGHT*METRIC,.. (see docs/choose-a-model.md)",
         lambda value: _name(",".join(map(str, value)) if isinstance(value, list | tuple) else value),
     ),
     _key("model", "m", "the encoder", "a Hub id, a folder, 'embedded' or 'multilingual'"),
-    _key("revision", "r", "the Hub revision of the model", "a branch, tag or commit of the Hub"),
-    _key("adapter", "a", "a PEFT adapter on the model", "a packaged name, a folder or a Hub id"),
+    _key("revision", "r", "Hub revision of the model", "a branch, tag or commit on the Hub"),
+    _key("adapter", "a", "PEFT adapter of the model", "a packaged name, a folder or a Hub id"),
     _key(
         "layer",
         "l",
-        "the hidden state that is read (0 is the embedding layer), or several",
+        "hidden state to read (0 is the embedding layer), or several",
         "a whole number from 0, or from the end, -1 for the last; several as 2-6 or 1,3,6 or last:5 (with aggregation)",
         lambda value: Layers.parse(value).value,
     ),
@@ -176,9 +182,9 @@ _DECLARED = (
     _key(
         "special",
         "s",
-        "which special tokens take part",
-        "one of cls (the first only), none, all, or partners (none count, but tokens may choose them: bert_score's "
-        "way, bertscore_centered only)",
+        "special tokens to include",
+        "one of cls (only the first), none, all, or partners (excluded, but other tokens may match them, as in "
+        "bert_score; bertscore_centered only)",
         _one_of(get_args(Special)),
     ),
     _key(
@@ -189,19 +195,19 @@ _DECLARED = (
         neutral="keep",
     ),
     _key("subwords", "su", "pieces that continue a word", Subwords, neutral="keep"),
-    _key("punctuation", "pu", "tokens of punctuation alone; drop-ascii: of ASCII's only", Punctuation, neutral="keep"),
-    _key("stopwords", "sw", "words that are left out", "none, HASH, or a FILE with one word per line", neutral="none"),
+    _key("punctuation", "pu", "punctuation tokens; drop-ascii: only ASCII's", Punctuation, neutral="keep"),
+    _key("stopwords", "sw", "words to leave out", "none, HASH, or a FILE with one word per line", neutral="none"),
     _key(
         "stopword_unit",
         "wu",
-        "what is compared with the stop words: whole words, or any piece that begins a word (only `to` of `to ##ver`)",
+        "what to compare with stop words: whole words, or any piece that starts a word (only `to` of `to ##ver`)",
         StopwordUnit,
         neutral="word",
     ),
     _key(
         "ngram",
         "ng",
-        "tokens that are moved together",
+        "tokens to move together",
         f"a whole number from 1 to {MAX_NGRAM}, or 'sentence'",
         _whole_or(SENTENCE, MAX_NGRAM),
         neutral=1,
@@ -209,9 +215,9 @@ _DECLARED = (
     _key(
         "idf",
         "id",
-        "what weighs tokens by their inverse document frequency",
-        "none, corpus (each side its own), references (theirs for both), background:HASH, or background:FILE (see "
-        "'twmd fit idf')",
+        "inverse document frequencies that weight the tokens",
+        "none, corpus (each side's own), references (the references', for both sides), background:HASH, or "
+        "background:FILE (see 'twmd fit idf')",
         lambda value: "none" if value == "none" else str(Idf.parse(value)),
         neutral="none",
     ),
@@ -220,7 +226,7 @@ _DECLARED = (
         "c",
         "what is subtracted from token vectors",
         f"one of {', '.join(CENTERINGS)}, or background:HASH, background:FILE; against sources also "
-        "background:HASH+HASH, of the predictions' language and the sources'",
+        "background:HASH+HASH, for the predictions' and the sources' language",
         _centering,
     ),
     _key(
@@ -230,79 +236,78 @@ _DECLARED = (
         f"a whole number from 1 to {MAX_BATCH}",
         _whole(MAX_BATCH),
     ),
-    _key("centering_side", "cd", "one mean for both sides or one each", Side),
+    _key("centering_side", "cd", "one mean for both sides, or one for each", Side),
     _key(
         "against",
         "av",
-        "what predictions are compared with (against the source, words that were copied from it match nothing)",
+        "what to compare predictions with (against the source, words copied from it match nothing)",
         Against,
         neutral="reference",
     ),
     _key(
         "source_weight",
         "so",
-        "of against=both, the weight of the source's score",
+        "weight of the source's score with against=both",
         "a number between 0 and 1",
         lambda value: _scale(value, 1 - SMALLEST),
     ),
     _key(
         "align",
         "al",
-        "what is compared: whole texts, or sentences, one per line, which are matched in order",
+        "whether to compare whole texts, or sentences, one per line, matched in order",
         Units,
         neutral="texts",
     ),
     _key(
         "padding",
         "pd",
-        "the pairs of a batch, in which a text shorter than the batch's longest ends in a partner of similarity 0 (as "
-        "in bert_score)",
+        "pairs per batch; a text shorter than the batch's longest gets a partner of similarity 0 (as in bert_score)",
         f"none, or a whole number from 1 to {MAX_BATCH} (with special=partners)",
         _whole_or("none", MAX_BATCH),
         neutral="none",
     ),
-    _key("temperature", "t", "T of the tempered plan; small is greedy", "a number from 1e-6 to 1e6", _scale),
+    _key("temperature", "t", "T of the tempered plan; low values are greedy", "a number from 1e-6 to 1e6", _scale),
     _key(
         "iterations",
         "i",
         "Sinkhorn sweeps",
-        f"a whole number from 1 to {MAX_SWEEPS}, or 'converged' (slow below T = 0.01, where moverscore is nearly the "
+        f"a whole number from 1 to {MAX_SWEEPS}, or 'converged' (slow below T = 0.01, where moverscore is almost the "
         "same)",
         _whole_or(CONVERGED, MAX_SWEEPS),
     ),
     _key("objective", "ob", "without (expected) or with (entropic) the entropy term", Objective),
-    _key("distance", "di", "what moving a token costs", Distance, neutral="similarity"),
+    _key("distance", "di", "cost of moving a token", Distance, neutral="similarity"),
     _key("transform", "tf", "1 - EMD (linear), or 1 / (1 + EMD) (inverse)", Transform, neutral="linear"),
     _key(
         "vectors",
         "ve",
-        "token vectors of norm 1, or as they are, whose mean stands for a text; without it the vector that the model's "
-        "authors make of a text (sentence-transformers)",
+        "compare the mean of token vectors, scaled to norm 1 (unit) or unscaled (raw); unset, compare the model's own "
+        "sentence vectors (sentence-transformers)",
         Vectors,
     ),
     _key("normalize", "n", "divide by sqrt(C(X,X) C(Y,Y)) (Eq. 1)", "yes or no", _yes_no),
     _key(
         "prompt",
         "pr",
-        "what the model's authors set before a text",
-        "the name of a prompt of the model, default (what its authors set before every text), or none",
+        "text that the model's authors put before an input",
+        "the name of one of the model's prompts, default (the one its authors always use), or none",
         neutral="default",
     ),
     _key(
         "activation",
         "ac",
-        "what a cross-encoder's output goes through: nothing (identity), or the sigmoid that some are trained with",
+        "function of a cross-encoder's output: none (identity), or the sigmoid that some are trained with",
         Activation,
         neutral="identity",
     ),
-    _key("scale", "sc", "what the regression head's output is divided by", "a number from 1e-6 to 1e6", _scale),
-    _key("first", "fi", "the text that the regression model reads first", First, neutral="prediction"),
-    _key("symmetric", "sy", "mean of both orders", "yes or no", _yes_no, neutral=False),
-    _key("clip", "cl", "cut scores off below 0 and above 1", "yes or no", _yes_no, neutral=False),
+    _key("scale", "sc", "divisor of the regression head's output", "a number from 1e-6 to 1e6", _scale),
+    _key("first", "fi", "text that the regression model reads first", First, neutral="prediction"),
+    _key("symmetric", "sy", "average both orders", "yes or no", _yes_no, neutral=False),
+    _key("clip", "cl", "clip scores to [0, 1]", "yes or no", _yes_no, neutral=False),
     _key(
         "baseline",
         "ba",
-        "what unrelated texts score: b of (x - b) / (1 - b)",
+        "score of unrelated texts, b in (x - b) / (1 - b)",
         "none, HASH, a FILE (see 'twmd fit baseline', or bert_score's .tsv), or bert_score:LANGUAGE (its table)",
         neutral="none",
     ),
@@ -310,8 +315,8 @@ _DECLARED = (
     _key(
         "truncation",
         "tr",
-        "what happens to a text longer than the model can read",
-        "cut (at the model's limit), cut:N tokens, or window:N/S (windows of N tokens, S apart, a token's vectors "
+        "how to handle a text that is longer than the model can read",
+        "cut (at the model's limit), cut:N tokens, or window:N/S (windows of N tokens, S apart, with a token's vectors "
         f"averaged; N at most {MAX_TOKENS}, and {MAX_OVERLAP} times S)",
         lambda value: str(Truncation.parse(value)),
     ),
@@ -324,7 +329,7 @@ YesNo = bool | Literal["yes", "no"]
 
 
 class SpecKeys(TypedDict, total=False):
-    """The keys of a specification as keywords, with what may be given for each; None means "not given"."""
+    """Keys of a specification as keyword arguments, with their types; None means "not given"."""
 
     output: Output | None
     members: str | Sequence[object] | None  # texts, or `WeightedSpec`s
@@ -368,9 +373,9 @@ class SpecKeys(TypedDict, total=False):
 
 
 def key(name: str, allowed: tuple[str, ...] | None = None, owner: str = "a specification") -> Key:
-    """Look a key up by its name; raises SpecError, with a menu, if it is not one of `allowed`, which `owner` uses."""
+    """Return a key by name; raise SpecError, with a menu, if it is not one of the `allowed` keys that `owner` uses."""
     names = tuple(KEYS) if allowed is None else allowed
     if name in names:
         return KEYS[name]
-    what = f"{owner} does not use the key {name!r}" if name in KEYS else f"there is no key {name!r}"
+    what = f"{owner} does not use the key {name!r}" if name in KEYS else f"unknown key {name!r}"
     raise SpecError(f"{what}; {menu(name, names)}.")

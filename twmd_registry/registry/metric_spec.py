@@ -1,5 +1,6 @@
-"""`MetricSpec`: everything that changes a score, and nothing else, as requested; `AppliedSpec`: as it was applied.
-Members of an ensemble as text: ``stsscore,2*bertscore_centered;layer=5,sbert``, values percent-encoded.
+"""`MetricSpec`, a request of everything that changes a score and nothing else, and `AppliedSpec`, what was applied.
+
+Members of an ensemble are written as ``stsscore,2*bertscore_centered;layer=5,sbert``, with values percent-encoded.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ from twmd_registry.registry.values import CENTERING_PARTS, Aggregation, Centerin
 
 HASH = re.compile(rf"[0-9a-f]{{{LENGTH}}}")
 MAX_MEMBERS = 32
-"""Most members of an ensemble: its signature can be read whatever their names are."""
+"""Limit of an ensemble's members, so that its signature can be read whatever their names."""
 _UNUSED: dict[str, object] = {"members": (), "centering": Centering(), "truncation": Truncation()}
-"""The values of fields that are never None, where the metric does not use the key."""
+"""Values of the fields that are never None, if the metric does not use the key."""
 _PARSED = {"layer": Layers.parse, "aggregation": Aggregation.parse, "idf": Idf.parse, "truncation": Truncation.parse}
 
 
 class SpecChanges(SpecKeys, total=False):
-    """What `MetricSpec.replace` takes as keywords; None leaves a key out."""
+    """Keyword arguments of `MetricSpec.replace`; None removes a key."""
 
     metric: str
     fingerprint: str | None
@@ -56,12 +57,12 @@ class SpecChanges(SpecKeys, total=False):
 
 @dataclass(frozen=True, init=False, repr=False)
 class MetricSpec:
-    """A metric and every setting that moves its numbers, as a user asks for it.
+    """A metric and every setting that moves its scores, as requested by a user.
 
-    It is valid by construction: values are read once and stand in their canonical form, and no constructor and no
-    `replace` can make one that a scorer cannot compute. A key that the metric does not use is None (or an empty value),
-    and so is one whose value does nothing (`Key.neutral`). What only the model can say may be open (`layer`,
-    `fingerprint`), and parts may be named by files; a scorer turns the request into the `AppliedSpec`.
+    A specification is valid by construction: values are parsed into their canonical form, and neither a constructor nor
+    `replace` can make one that a scorer cannot compute. A key is None (or empty) if the metric does not use it, or if
+    its value has no effect (`Key.neutral`). What only the model decides may be open (`layer`, `fingerprint`), and files
+    may be named by path. A scorer turns the request into the `AppliedSpec`.
     """
 
     metric: MetricName
@@ -105,32 +106,32 @@ class MetricSpec:
     dtype: Dtype | None
 
     def __init__(self, *, metric: str, fingerprint: str | None = None, **keys: Unpack[SpecKeys]) -> None:
-        """Read and check every value.
+        """Parse and check every value.
 
         Args:
             metric: The metric.
-            fingerprint: The content of the model.
-            keys: The keys that the metric uses, and no others; None means "not given".
+            fingerprint: The model's content.
+            keys: Keys that the metric uses; None means "not given".
 
         Raises:
-            SpecError: There is no such metric or key, the metric does not use it or needs another, a key does not
+            SpecError: The metric or key is unknown, the metric does not use the key or needs another, the key does not
                 accept its value, or values exclude each other.
         """
         declared = entry(metric)
-        given: dict[str, Any] = {**keys}
-        if isinstance(centering := given.get("centering"), Centering):
+        arguments: dict[str, Any] = {**keys}
+        if isinstance(centering := arguments.get("centering"), Centering):
             parts = {"centering_size": centering.size, "centering_side": centering.side}
-            given |= {name: value for name, value in parts.items() if given.get(name) is None}
+            arguments |= {name: value for name, value in parts.items() if arguments.get(name) is None}
         members: tuple[WeightedSpec, ...] = ()
         values = dict[str, Value]()
-        for name, value in given.items():
+        for name, value in arguments.items():
             if value is None or (name not in declared.keys and name in _UNUSED and value == _UNUSED[name]):
                 continue
             found = key(name, declared.keys, str(metric))
             if name == "members":
                 members = _make_members(value, self._member_type)
-            elif (read := found.parse(value)) != found.neutral:
-                values[name] = read
+            elif (parsed := found.parse(value)) != found.neutral:
+                values[name] = parsed
         fixed = {"metric": MetricName(metric), "fingerprint": fingerprint, "members": members}
         typed = fixed | {name: _PARSED[name](value) if name in _PARSED else value for name, value in values.items()}
         typed["centering"] = _make_centering(values)
@@ -143,12 +144,12 @@ class MetricSpec:
         return MetricSpec
 
     def __post_init__(self) -> None:
-        """Check what no key can check alone."""
+        """Check what involves several keys."""
         if self.fingerprint is not None and not HASH.fullmatch(str(self.fingerprint)):
             raise SpecError(f"@{self.fingerprint} is not the content of a model: expected {LENGTH} hexadecimal digits.")
         values = self.values()
         if missing := [name for name in required_keys(self.metric, values) if name not in values and name != "layer"]:
-            raise SpecError(f"this specification of {self.metric} leaves out {', '.join(missing)}: give a value.")
+            raise SpecError(f"this specification of {self.metric} leaves out {', '.join(missing)}: set it.")
         for problem in _conflicts(self):
             raise SpecError(f"{problem}.")
 
@@ -170,18 +171,18 @@ class MetricSpec:
 
     @property
     def has_plan(self) -> bool:
-        """Whether a score is that of a plan between the tokens of two texts, which can be shown."""
+        """Whether a score has a plan between the tokens of two texts that can be shown."""
         aligned = entry(self.metric).aligner is not None and not self.reads_sentences
         return aligned and self.align is None and self.against != "both"
 
     @property
     def reads_sentences(self) -> bool:
-        """Whether a text is the vector that the model's authors make of it: then keys of token vectors have no use."""
+        """Whether texts become the model's own sentence vectors, which leaves keys of token vectors without effect."""
         return self.metric is MetricName.SBERT and self.vectors is None
 
     @property
     def members_or_self(self) -> tuple[MetricSpec, ...]:
-        """The members of an ensemble without their weights; of another metric, the specification itself."""
+        """The members of an ensemble without their weights, or else the specification itself."""
         return tuple(member.spec for member in self.members) or (self,)
 
     @property
@@ -190,7 +191,7 @@ class MetricSpec:
         return all(member.fingerprint is not None for member in self.members_or_self)
 
     def values(self) -> dict[str, Value]:
-        """Return the keys that are set, in signature order, without metric and fingerprint: texts, numbers, truth."""
+        """Return the keys that are set, in signature order, without metric and fingerprint."""
         found = {name: self._value(name) for name in KEYS if name in entry(self.metric).keys}
         return {name: value for name, value in found.items() if value is not None}
 
@@ -209,7 +210,7 @@ class MetricSpec:
         return value if value is None or isinstance(value, str | int | float) else str(value)
 
     def texts(self) -> dict[str, str]:
-        """Return the keys that are set, as `values`, each value as text."""
+        """Return the keys that are set, as `values` does, with every value as text."""
         return {name: KEYS[name].format(value) for name, value in self.values().items()}
 
     def replace(self, **changes: Unpack[SpecChanges]) -> Self:
@@ -223,22 +224,22 @@ class MetricSpec:
             before["members"] = self.members
         if isinstance(changes.get("centering"), Centering):
             before = {name: value for name, value in before.items() if not name.startswith("centering_")}
-        given: dict[str, Any] = before | {**changes}
-        return type(self)(**given)
+        arguments: dict[str, Any] = before | {**changes}
+        return type(self)(**arguments)
 
 
 class AppliedSpec(MetricSpec):
-    """What was applied: the layers that were read, and every part named by its content. Signatures show it."""
+    """A specification as applied, with the layers that were read and files named by content. Signatures show it."""
 
     @property
     def _member_type(self) -> type[MetricSpec]:
         return AppliedSpec
 
     def __post_init__(self) -> None:
-        """Check that nothing is open, and nothing names a file."""
+        """Check that nothing is open and no file is named by path."""
         super().__post_init__()
         if "layer" in entry(self.metric).keys and self.layer is None and not self.reads_sentences:
-            raise SpecError(f"this specification of {self.metric} leaves out layer: give a value.")
+            raise SpecError(f"this specification of {self.metric} leaves out layer: set it.")
         if self.layer is not None and self.layer.is_open:
             raise SpecError(f"layer={self.layer} is a request: a signature says which layers were read.")
         table = self.idf.table if self.idf else None
@@ -248,14 +249,14 @@ class AppliedSpec(MetricSpec):
             ("stopwords", self.stopwords),
             ("baseline", self.baseline),
         ):
-            is_packaged = name == "baseline" and part is not None and language_of(part)  # a table of this package
+            is_packaged = name == "baseline" and part is not None and language_of(part)
             if part is not None and not is_packaged and not HASH.fullmatch(part):
                 named = f"{name}={part} names a file"
                 raise SpecError(f"{named}: a signature names it by its hash, {LENGTH} hexadecimal digits.")
 
     @classmethod
     def of(cls, spec: MetricSpec) -> AppliedSpec:
-        """Return a specification as applied; raise SpecError where something in it is open, or names a file."""
+        """Return a specification as applied; raise SpecError if anything is open or names a file by path."""
         if isinstance(spec, cls):
             return spec
         values: dict[str, Any] = {**spec.values()}
@@ -282,7 +283,7 @@ class WeightedSpec:
     spec: MetricSpec
 
     def __post_init__(self) -> None:
-        """Raise SpecError for a weight out of bounds, and for an ensemble in an ensemble."""
+        """Raise SpecError for a weight out of bounds or a nested ensemble."""
         if not isinstance(self.weight, int | float) or isinstance(self.weight, bool) or math.isnan(self.weight):
             raise SpecError(f"a weight is a number, not {self.weight!r}.")
         if not SMALLEST <= self.weight <= LARGEST:
@@ -292,27 +293,27 @@ class WeightedSpec:
         object.__setattr__(self, "weight", float(self.weight))
 
     def format(self, *, short: bool = False) -> str:
-        """Write the member in its canonical form, with the short names of keys if requested."""
+        """Write the member in canonical form, with short key names if requested."""
         weight = "" if self.weight == 1 else f"{repr(self.weight).removesuffix('.0')}*"
         return f"{weight}{write_spec(self.spec, short=short)}"
 
     def __str__(self) -> str:
-        """Return the canonical form, which `parse_members` reads."""
+        """Return the canonical form."""
         return self.format()
 
 
 _SAFE = "/._-+[]"
 _COMMA = "(write ',' in a value as %2C)"
-_EXPECTED = f"expected [WEIGHT*]METRIC[;key=value...], with commas between members {_COMMA}"
+_EXPECTED = f"expected [WEIGHT*]METRIC[;key=value...], separated by commas {_COMMA}"
 
 
 def write_members(members: Iterable[WeightedSpec], *, short: bool = False) -> str:
-    """Write members in their canonical form, with commas between them."""
+    """Write members in canonical form, separated by commas."""
     return ",".join(member.format(short=short) for member in members)
 
 
 def write_spec(spec: MetricSpec, *, short: bool = False) -> str:
-    """Write a specification as a member is written: ``METRIC;key=value;...``."""
+    """Write a specification like a member: ``METRIC;key=value;...``."""
     parts = [str(spec.metric)]
     for name, value in spec.values().items():
         content = f"@{spec.fingerprint}" if name == "model" and spec.fingerprint else ""
@@ -321,14 +322,12 @@ def write_spec(spec: MetricSpec, *, short: bool = False) -> str:
 
 
 def write_value(name: str, value: Value, safe: str) -> str:
-    """Write a value percent-encoded but for `safe`; in the model's, ``@`` separates the fingerprint."""
+    """Write a value percent-encoded except for `safe`; in a model's, ``@`` separates the fingerprint."""
     return quote(KEYS[name].format(value), safe=safe if name == "model" else safe + "@")
 
 
 class WrittenMember(NamedTuple):
-    """A member as it is written, unchecked; `content` is the text after the ``@`` of its model: content, or a user's
-    revision.
-    """
+    """A member as written, unchecked; `content` follows the ``@`` of its model, and is a fingerprint or a revision."""
 
     weight: float
     metric: MetricName
@@ -337,19 +336,19 @@ class WrittenMember(NamedTuple):
 
 
 def split_name(text: str) -> tuple[str, str | None]:
-    """Split a metric's name from the members in parentheses after it; None where there are none.
+    """Split a metric's name from the members in parentheses after it, None without parentheses.
 
     >>> split_name("ensemble(stsscore,sbert)"), split_name("twmd")
     (('ensemble', 'stsscore,sbert'), ('twmd', None))
     """
     name, opened, rest = text.partition("(")
     if opened and not rest.endswith(")"):
-        raise SpecError(f"{text!r} opens a parenthesis and does not end with ')'; expected METRIC(member,member,...).")
+        raise SpecError(f"{text!r} has no closing parenthesis at its end; expected METRIC(member,member,...).")
     return (name, rest.removesuffix(")")) if opened else (text, None)
 
 
 def read_members(text: str) -> tuple[WrittenMember, ...]:
-    """Split a list of members (SpecError names the malformed one); keys and values are not checked."""
+    """Split a list of members without checking keys and values; raise SpecError for a malformed member."""
     parts = text.split(",")
     if len(parts) > MAX_MEMBERS:
         raise SpecError(f"an ensemble has at most {MAX_MEMBERS} members, not {len(parts)}.")
@@ -359,7 +358,7 @@ def read_members(text: str) -> tuple[WrittenMember, ...]:
 
 
 def read_metric_with_keys(text: str) -> WrittenMember:
-    """Read one metric with its keys, written as a member without a weight; SpecError says what is wrong."""
+    """Parse one metric with its keys, written like a member without a weight; raise SpecError for anything else."""
     if (number := len(text.split(","))) > 1:
         raise SpecError(f"expected one metric with its keys, not {number}: {text} {_COMMA}.")
     written = _read_member(text.strip(), "a metric with keys", f"expected METRIC;key=value;... {_COMMA}")
@@ -386,7 +385,7 @@ def _read_member(text: str, where: str, expected: str) -> WrittenMember:
         label, equals, value = (piece.strip() for piece in part.partition("="))
         name = long_names.get(label, label)
         if not equals or not value or name in keys:
-            hint = " Separate metrics by blanks, each a word of its own." if label in choices else ""
+            hint = " Separate metrics by spaces." if label in choices else ""
             raise SpecError(f"{where}: {part!r} is not key=value, or repeats a key; {expected}.{hint}")
         if name == "model":
             value, at, after = value.rpartition("@")
@@ -398,20 +397,20 @@ def _read_member(text: str, where: str, expected: str) -> WrittenMember:
     return WrittenMember(float(weight), MetricName(metric), content, keys)
 
 
-def _make_members(given: object, kind: type[MetricSpec]) -> tuple[WeightedSpec, ...]:
-    """Return members from their canonical text, texts, or weighted specifications."""
-    if isinstance(given, list | tuple) and given and all(isinstance(member, WeightedSpec) for member in given):
-        if len(given) > MAX_MEMBERS:
-            raise SpecError(f"an ensemble has at most {MAX_MEMBERS} members, not {len(given)}.")
+def _make_members(value: object, spec_type: type[MetricSpec]) -> tuple[WeightedSpec, ...]:
+    """Return members from their canonical text, a list of texts, or weighted specifications."""
+    if isinstance(value, list | tuple) and value and all(isinstance(member, WeightedSpec) for member in value):
+        if len(value) > MAX_MEMBERS:
+            raise SpecError(f"an ensemble has at most {MAX_MEMBERS} members, not {len(value)}.")
         return tuple(
-            member if isinstance(member.spec, kind) else WeightedSpec(member.weight, AppliedSpec.of(member.spec))
-            for member in given
+            member if isinstance(member.spec, spec_type) else WeightedSpec(member.weight, AppliedSpec.of(member.spec))
+            for member in value
         )
     members = []
-    for number, written in enumerate(read_members(str(KEYS["members"].parse(given))), 1):
+    for number, written in enumerate(read_members(str(KEYS["members"].parse(value))), 1):
         keys: dict[str, Any] = {**written.keys}
         try:
-            spec = kind(metric=written.metric, fingerprint=written.content, **keys)
+            spec = spec_type(metric=written.metric, fingerprint=written.content, **keys)
         except SpecError as error:
             raise SpecError(f"member {number} of the ensemble, {written.metric}: {error}") from error
         members.append(WeightedSpec(written.weight, spec))
@@ -420,7 +419,7 @@ def _make_members(given: object, kind: type[MetricSpec]) -> tuple[WeightedSpec, 
 
 def _make_centering(values: Mapping[str, Any]) -> Centering:
     kind, _, named = str(values.get("centering", "none")).partition(":")
-    has_sources = values.get("against") in {"source", "both"}  # whose mean vector may be another one
+    has_sources = values.get("against") in {"source", "both"}  # sources may have a mean vector of their own
     means = tuple(named.split("+", 1) if has_sources else [named]) if named else ()
     return Centering(kind, values.get("centering_size"), values.get("centering_side"), means)  # type: ignore[arg-type]
 
@@ -436,42 +435,42 @@ def required_keys(metric: MetricName, values: Mapping[str, Value]) -> tuple[str,
 
 
 def _conflicts(spec: MetricSpec) -> Iterator[str]:
-    """Yield why values exclude each other."""
+    """Yield the reasons why values exclude each other."""
     several = spec.layer is not None and len(spec.layer.numbers) > 1
     if several and not spec.aggregation:
         choices = ", ".join(get_args(AggregationKind))
         yield f"layer={spec.layer} selects several layers: set aggregation to one of: {choices}"
     if spec.aggregation and not several:
-        needed = f"aggregation={spec.aggregation} needs several layers, and layer={spec.layer} is one"
-        yield f"{needed}: expected 2-6, 1,3,6 or last:5, for example"
+        needed = f"aggregation={spec.aggregation} needs several layers, but layer={spec.layer} is one"
+        yield f"{needed}: set 2-6, 1,3,6 or last:5, for example"
     if spec.special == "partners" and (spec.ngram or spec.metric is not MetricName.BERTSCORE_CENTERED):
-        yield "special=partners is bert_score's way of matching tokens: for bertscore_centered without ngram"
+        yield "special=partners matches tokens as bert_score does: only for bertscore_centered without ngram"
     if spec.padding and spec.special != "partners":
-        yield f"padding={spec.padding} is bert_score's way of matching tokens: set special=partners, too"
+        yield f"padding={spec.padding} matches tokens as bert_score does: set special=partners too"
     if spec.vectors == "raw" and spec.centering.kind == "sentence":
         yield "centering=sentence makes the mean of raw vectors zero: use vectors=unit, or another centering"
     if spec.symmetric and spec.first:
-        yield f"first={spec.first} has no meaning with symmetric=yes: both orders are read"
+        yield f"first={spec.first} has no effect with symmetric=yes, which reads both orders"
     if spec.truncation.stride and spec.metric is MetricName.STSSCORE:
-        yield "truncation=window averages the vectors of a token, and stsscore has none: use cut or cut:N"
+        yield "truncation=window averages a token's vectors, but stsscore has none: use cut or cut:N"
     if spec.source_weight is not None and spec.against != "both":
-        yield f"source_weight has no meaning with against={spec.against or 'reference'}: set against=both"
+        yield f"source_weight has no effect with against={spec.against or 'reference'}: set against=both"
     if spec.stopword_unit and not spec.stopwords:
-        yield f"stopword_unit={spec.stopword_unit} has no meaning without stop words: give stopwords"
+        yield f"stopword_unit={spec.stopword_unit} has no effect without stop words: set stopwords"
     if spec.align and (spec.baseline or spec.against or (spec.idf and spec.idf.is_counted)):
-        counted = "no idf that is counted over the scored texts"
-        yield f"align=sentences takes no baseline, {counted}, and no against=source"
+        counted = "no idf counted over the scored texts"
+        yield f"align=sentences allows no baseline, {counted}, and no against=source"
     yield from _sentence_conflicts(spec)
 
 
 def _sentence_conflicts(spec: MetricSpec) -> Iterator[str]:
-    """Yield what excludes sentence vectors, or token vectors."""
+    """Yield conflicts with sentence vectors or token vectors."""
     if not spec.reads_sentences:
         if spec.prompt:
-            yield f"prompt={spec.prompt} is set before whole texts: leave out vectors"
+            yield f"prompt={spec.prompt} needs the model's own sentence vectors: leave out vectors"
         return
-    if of_tokens := next((name for name in spec.values() if name not in {*SENTENCE_KEYS, *TAIL_KEYS}), None):
-        problem = f"{of_tokens} is about token vectors, and sbert takes the model's own sentence vectors"
-        yield f"{problem}: give vectors, too"
+    if token_key := next((name for name in spec.values() if name not in {*SENTENCE_KEYS, *TAIL_KEYS}), None):
+        problem = f"{token_key} concerns token vectors, but sbert uses the model's own sentence vectors"
+        yield f"{problem}: set vectors too"
     if spec.truncation.stride:
-        yield "truncation=window averages the vectors of a token, and a sentence vector has none: use cut or cut:N"
+        yield "truncation=window averages a token's vectors, but sentence vectors have none: use cut or cut:N"

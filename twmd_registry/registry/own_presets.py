@@ -1,4 +1,4 @@
-"""A user's own presets: checked when they are added, then used like any other."""
+"""A user's own presets, checked when they are added and then used like any other."""
 
 from __future__ import annotations
 
@@ -13,28 +13,30 @@ from twmd_registry.registry.presets import HASHES, Preset, check_name, presets, 
 from twmd_registry.registry.spec import apply_preset
 
 PRESET_FILE = "preset.toml"
-"""The preset in the folder of a trained adapter."""
+"""Preset file in the folder of a trained adapter."""
 _LEARNED = "metric layer aggregation special ngram vectors centering temperature iterations objective normalize"
-"""Settings that must equal those of an adapter's training."""
+"""Settings that must equal those of the adapter's training."""
 
 
 def add_preset(path: Path, name: str | None = None) -> list[Preset]:
-    """Check a TOML file with one preset; copy it, and the hashes of its tuning data if they are beside it; return the
-    preset, once per metric that it sets, under `name` or its name in the file.
+    """Check a TOML file with one preset and copy it, with the hashes of its tuning data if they are beside it.
+
+    Returns:
+        The preset, once per metric that it sets, under `name` or its name in the file.
     """
     content, added = read_preset_file(path)
     names = sorted({preset.name for preset in added})
     if len(names) > 1:
         held = f"{len(names)} presets ({', '.join(names)})"
-        raise SpecError(f"{path} holds {held}: add them one by one, each from a file of its own.")
+        raise SpecError(f"{path} holds {held}: add them one by one, each from its own file.")
     if name is not None:
         check_name(name, f"--name {name!r}")
         added = [dataclasses.replace(preset, name=name) for preset in added]
         content = write_presets(name, added[0].provenance, added).encode()
     kept, hashes = _kept(added[0].name), added[0].training_data
     if (taken := added[0].name) in {name for _, name in presets()}:
-        hint = f", or take yours away by 'twmd setup preset remove {taken}'" if kept.exists() else ""
-        raise SpecError(f"there is a preset {taken!r} already: add this one under another name by --name NAME{hint}.")
+        hint = f", or remove yours with 'twmd setup preset remove {taken}'" if kept.exists() else ""
+        raise SpecError(f"preset {taken!r} exists already: add this one under another name with --name NAME{hint}.")
     for preset in added:
         apply_preset(preset, {"model": preset.model or "any/model"})
     if hashes.is_file():
@@ -45,7 +47,7 @@ def add_preset(path: Path, name: str | None = None) -> list[Preset]:
 
 
 def read_preset_file(path: Path) -> tuple[bytes, list[Preset]]:
-    """Return the content of a TOML file, and the presets in it; raises FileError, or SpecError naming the table."""
+    """Return a TOML file's content and presets; raise FileError, or SpecError with the table."""
     try:
         content = path.read_bytes()
         return content, read_presets(content.decode("utf-8"), str(path))
@@ -56,16 +58,16 @@ def read_preset_file(path: Path) -> tuple[bytes, list[Preset]]:
 
 
 def warn_about_other_settings(spec: MetricSpec, folder: Path) -> None:
-    """Warn where the preset in an adapter's folder says that it was trained under other settings than apply."""
+    """Warn if an adapter's preset file says that it was trained under other settings."""
     path = folder / PRESET_FILE
     if not path.is_file():
         return
     for trained in (apply_preset(preset, {}) for preset in read_preset_file(path)[1]):
         now, then = (s.values() | {"metric": s.metric, "centering": s.centering.kind} for s in (spec, trained))
-        odd = [name for name in _LEARNED.split() if now.get(name) != then.get(name)]
-        if odd:
-            shown = "; ".join(f"{name} is {now.get(name)}, and was {then.get(name)}" for name in odd)
-            warn(f"adapter {spec.adapter} was trained under other settings: {shown} ({path} holds them all).")
+        changed = [name for name in _LEARNED.split() if now.get(name) != then.get(name)]
+        if changed:
+            shown = "; ".join(f"{name} is {now.get(name)}, was {then.get(name)}" for name in changed)
+            warn(f"adapter {spec.adapter} was trained under other settings: {shown} (see {path}).")
 
 
 def added_presets() -> list[str]:
@@ -74,10 +76,10 @@ def added_presets() -> list[str]:
 
 
 def remove_preset(name: str) -> None:
-    """Remove a preset that `add_preset` added; raises SpecError if there is none, FileError if it cannot be removed."""
+    """Remove a preset that `add_preset` added; raise SpecError if there is none, FileError if that fails."""
     added = added_presets()
     if name not in added:
-        raise SpecError(f"no preset {name!r} was added here; {menu(name, added) if added else 'nor was any other'}.")
+        raise SpecError(f"no preset {name!r} was added here; {menu(name, added) if added else 'nor any other'}.")
     try:
         _kept(name).unlink()
         _kept(name).with_suffix(HASHES).unlink(missing_ok=True)

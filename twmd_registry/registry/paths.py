@@ -1,4 +1,4 @@
-"""The folder of a user's own data for this package: fitted mean vectors, presets, cached hashes."""
+"""The user's data folder, with fitted mean vectors, presets and cached hashes, and atomic writing of files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twmd_registry.errors import FileError
 
 
 def home() -> Path:
-    """Return ``$TWMD_HOME``; without it ``twmd_registry`` in ``$XDG_DATA_HOME`` or ``~/.local/share``."""
+    """Return ``$TWMD_HOME``, or ``twmd_registry`` in ``$XDG_DATA_HOME`` or ``~/.local/share``."""
     if chosen := os.environ.get("TWMD_HOME"):
         return Path(chosen)
     data = os.environ.get("XDG_DATA_HOME")
@@ -19,12 +19,12 @@ def home() -> Path:
 
 
 def is_there(name: str | Path) -> bool:
-    """Return whether a file or folder exists; one whose name the system refuses (too long, with NUL) does not."""
+    """Return whether a file or folder exists; False for a name that the system refuses (too long, with NUL)."""
     return os.path.exists(name)  # noqa: PTH110 (Path's method raises for such a name)
 
 
 def read_secret(file: Path, what: str) -> str:
-    """Return the one word that a file holds; raises FileError if it cannot be read. No error shows it."""
+    """Return the word in a file, never shown in errors; raise FileError if it cannot be read."""
     try:
         return file.read_text(encoding="utf-8", errors="replace").strip()
     except OSError as error:
@@ -32,10 +32,10 @@ def read_secret(file: Path, what: str) -> str:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file through a temporary one beside it, so that no reader sees a partial file; raises OSError.
+    """Write a file through a temporary file beside it, so that no reader sees a partial one; raise OSError.
 
-    A link stays a link, and an existing file keeps its permissions. Of several writers, threads or processes of one
-    machine or several, the last wins.
+    A link stays a link, and an existing file keeps its permissions. If several threads, processes or machines write,
+    the last wins.
     """
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,8 +50,8 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file whole, and its folder where there is none; raises FileError if it cannot be written."""
+    """Write a file atomically, with its folder if missing; raise FileError if that fails."""
     try:
         write_atomically(path, content)
-    except (OSError, ValueError) as error:  # a name with NUL is a ValueError
+    except (OSError, ValueError) as error:  # ValueError: a name with NUL
         raise FileError(f"cannot write {path!s:.200}: {getattr(error, 'strerror', None) or error}.") from error

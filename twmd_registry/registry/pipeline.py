@@ -1,4 +1,4 @@
-"""What follows the network in a model of sentence-transformers: modules, prompts, similarity, by its folder."""
+"""What a sentence-transformers model does after its network: modules, prompts, similarity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PIPELINE_KEYS: dict[str, Any] = {
     "prompts": {},
     "similarity_fn_name": "cosine",
 }
-"""The settings of a sentence-transformers model that move a score, with the library's defaults."""
+"""Settings of a sentence-transformers model that move a score, with the library's defaults."""
 _POOLING = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -27,13 +27,13 @@ _POOLING = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-"""The names of pooling before sentence-transformers 5.4, in the order of their vectors, and since."""
+"""Pooling names before and since sentence-transformers 5.4, in the order of their vectors."""
 _MEAN = ("Pooling", {"include_prompt": True, "modes": ["mean"]}, None)
 PLAIN = _PIPELINE_KEYS | {"modules": [_MEAN]}
 
 
 class SentenceModule(NamedTuple):
-    """A module after the network in a sentence-transformers model: its class, its place in the folder, its files."""
+    """A module after the network of a sentence-transformers model: class, place in the folder, files."""
 
     type: str
     place: str
@@ -41,9 +41,10 @@ class SentenceModule(NamedTuple):
 
 
 def sentence_modules(folder: Path) -> list[SentenceModule]:
-    """List the modules after the network in a sentence-transformers model, as ``modules.json`` names them; none without
-    that file. Raises ModelError for a file that is damaged, that names other code than the library's, or whose network
-    is not in the folder itself.
+    """List the modules after the network of a sentence-transformers model, from ``modules.json``; none without it.
+
+    Raises:
+        ModelError: The file is damaged, names code outside the library, or the network is not in the folder itself.
     """
     path = folder / MODULES
     if not path.is_file():
@@ -55,23 +56,23 @@ def sentence_modules(folder: Path) -> list[SentenceModule]:
         raise ModelError(f"{path} is not a list of modules of sentence-transformers.") from error
     if root or network.rpartition(".")[2] != "Transformer":
         raise ModelError(
-            f"{path} begins with {network} in {root or '.'!r}: sbert reads models that begin with a Transformer in the "
-            "folder itself; of static vectors set vectors=raw and layer=0."
+            f"{path} starts with {network} in {root or '.'!r}: sbert reads models that start with a Transformer in the "
+            "folder itself; for static vectors set vectors=raw and layer=0."
         )
-    for kind, place in others:
-        if not kind.startswith(_LIBRARY):
-            raise ModelError(f"{path} names the remote code {kind!r}, which is never run: expected {_LIBRARY}...")
+    for module_type, place in others:
+        if not module_type.startswith(_LIBRARY):
+            raise ModelError(f"{path} names remote code {module_type!r}, which is never run: expected {_LIBRARY}...")
         if Path(place).name != place:
             raise ModelError(f"{path} names {place!r}: expected a folder beside it.")
     suffixes = {".json", ".safetensors"}
     return [
-        SentenceModule(kind, place, sorted(file for file in (folder / place).glob("*") if file.suffix in suffixes))
-        for kind, place in others
+        SentenceModule(module_type, place, sorted(f for f in (folder / place).glob("*") if f.suffix in suffixes))
+        for module_type, place in others
     ]
 
 
 def pipeline_settings(folder: Path) -> dict[str, Any]:
-    """Return the settings of a sentence-transformers model that move a score, by name, without its modules."""
+    """Return the settings of a sentence-transformers model that move a score, without its modules."""
     settings = dict(_PIPELINE_KEYS)
     for name in (SEQUENCE, PIPELINE) if (folder / MODULES).is_file() else ():
         if (folder / name).is_file():
@@ -79,7 +80,7 @@ def pipeline_settings(folder: Path) -> dict[str, Any]:
             settings |= {key: found[key] for key in settings if found.get(key) is not None}
     prompts = settings["prompts"]
     if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
-        raise ModelError(f"{folder / PIPELINE} has prompts that are no texts.")
+        raise ModelError(f"{folder / PIPELINE}: expected prompts that are texts.")
     settings["prompts"] = {name: text for name, text in prompts.items() if text}
     if settings["default_prompt_name"] not in settings["prompts"]:
         settings["default_prompt_name"] = None
@@ -87,31 +88,33 @@ def pipeline_settings(folder: Path) -> dict[str, Any]:
 
 
 def describe_pipeline(folder: Path) -> dict[str, Any]:
-    """Return what follows the network in a sentence-transformers model, in one of several ways to write the same."""
+    """Return what follows the network of a sentence-transformers model, in a canonical form."""
     settings = pipeline_settings(folder)
     modules = [(module.type.rpartition(".")[2], *_describe_module(module)) for module in sentence_modules(folder)]
     if settings["similarity_fn_name"] == "cosine" and modules and modules[-1][0] == "Normalize":
-        modules.pop()  # a cosine divides by the lengths
-    return settings | {"modules": modules or [_MEAN], "max_seq_length": None}  # signatures have the applied limit
+        modules.pop()  # a cosine normalises anyway
+    return settings | {"modules": modules or [_MEAN], "max_seq_length": None}  # signatures show the applied limit
 
 
 def _describe_module(module: SentenceModule) -> tuple[dict[str, Any], str | None]:
-    """Return the settings and the sha256 of the weights of a module."""
+    """Return a module's settings and the sha256 of its weights."""
     config = next((_read_object(file) for file in module.files if file.name == "config.json"), {})
     activation = str(config.get("activation_function", "torch."))
     if not activation.startswith("torch."):
-        raise ModelError(f"{module.place}/config.json names the remote code {activation!r}, which is never run.")
+        raise ModelError(f"{module.place}/config.json names remote code {activation!r}, which is never run.")
     if module.type.endswith("Pooling"):
         named = config.get("pooling_mode") or [mode for name, mode in _POOLING.items() if config.get(name)]
         modes = [named] if isinstance(named, str) else named or ["mean"]
         config = {"include_prompt": config.get("include_prompt", True), "modes": modes}
-    config = {key: value for key, value in config.items() if value != "sentence_embedding"}  # the default, once unsaid
+    config = {
+        key: value for key, value in config.items() if value != "sentence_embedding"
+    }  # a default, formerly omitted
     weights = [file for file in module.files if file.suffix == ".safetensors"]
     return config, tensors_sha256(weights) if weights else None
 
 
 def has_own_pipeline(model: str | None) -> bool:
-    """Return whether a model is a folder in which more follows the network than the mean of the token vectors."""
+    """Return whether a model is a folder with more after the network than mean pooling."""
     is_folder = model is not None and os.path.isdir(model)  # noqa: PTH112 (Path.is_dir raises for long names)
     return is_folder and describe_pipeline(Path(str(model))) != PLAIN
 

@@ -1,5 +1,7 @@
-"""Presets: named, complete settings of a metric, and where their numbers come from: TOML files of this package, of
-packages that name one in the entry-point group `GROUP`, and those that a user has added (``twmd setup preset add``).
+"""Presets: named, complete settings of a metric, with their provenance.
+
+They come from TOML files of this package, of packages with an entry point in `GROUP`, and of the user (``twmd setup
+preset add``).
 """
 
 from __future__ import annotations
@@ -24,24 +26,34 @@ from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.paths import home
 
 GROUP = "twmd_registry.presets"
-"""Entry-point group; an entry point's value is ``package`` or ``package:file.toml`` (by default ``presets.toml``)."""
+"""Entry-point group. A value is ``package`` or ``package:file.toml`` (default ``presets.toml``)."""
 PACKAGED = "twmd_registry"
 _OWN = "registry/presets.toml"
 HASHES = ".safetensors"
-"""The suffix of a file of hashes of training data."""
+"""Suffix of files with hashes of training data."""
 _ABOUT = {"provenance": str, "fingerprint": str, "tuned": list, "tuned_on": list}
-"""Fields of a metric's table that are not keys of the specification, and what they hold."""
+"""Fields of a metric's table that are not keys, and their types."""
 _READS = {"languages": list, "scripts": list, "strict": bool}
-"""Fields of a preset's table that say what its model reads."""
-_KINDS = {str: "a text", list: "a list of names", bool: "true or false", dict: "a table"}
+"""Fields of a preset's table about what its model reads, and their types."""
+_TYPES = {str: "a text", list: "a list of names", bool: "true or false", dict: "a table"}
 
 
 @dataclass(frozen=True)
 class Preset:
-    """One preset of one metric. A key that it leaves out is decided by the model.
+    """A preset of one metric. The model decides keys that it leaves out.
 
-    `source` is this package, another package, or a user's file; `tuned` are the keys whose values were chosen by
-    measurement, on the data `tuned_on`, whose hashes are in `training_data`. `strict` refuses other `scripts`.
+    Attributes:
+        name: The name.
+        metric: The metric.
+        keys: Values by key.
+        provenance: How the values were chosen.
+        fingerprint: The model's content.
+        source: This package, another package, or a user's file.
+        tuned: Keys whose values were chosen by measurement.
+        tuned_on: The data of that measurement, whose hashes are in `training_data`.
+        languages: Languages that the model reads.
+        scripts: Scripts that the model reads.
+        strict: Whether to refuse other scripts.
     """
 
     name: str
@@ -58,24 +70,24 @@ class Preset:
 
     @property
     def training_data(self) -> Path:
-        """Return the file of hashes of the texts of `tuned_on`, beside the TOML file."""
+        """File with the hashes of the texts of `tuned_on`, beside the TOML file."""
         path = Path(str(resources.files(PACKAGED))) / _OWN if self.source == PACKAGED else Path(self.source)
         return path.with_suffix(HASHES)
 
     @property
     def reads(self) -> str:
-        """The languages and scripts that it was made for, as ``en (Latin)``; empty where it does not say."""
+        """Languages and scripts that it is made for, as ``en (Latin)``; empty if unknown."""
         return f"{', '.join(self.languages)} ({', '.join(self.scripts)})" if self.languages else ""
 
     @property
     def model(self) -> str | None:
-        """Return the model that the preset was made for, None if it fits every model."""
+        """Model that the preset is made for; None if it fits every model."""
         model: str | None = self.keys.get("model")
         return model
 
 
 def read_presets(text: str, source: str) -> list[Preset]:
-    """Read a TOML text of presets from `source`, as in `Preset.source`; raises SpecError, which names the table."""
+    """Parse a TOML text of presets from `source`; raise SpecError, with the table, if it is malformed."""
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -87,15 +99,15 @@ def read_presets(text: str, source: str) -> list[Preset]:
     for name, table in tables.items():
         like = table.get("like") if isinstance(table, dict) else None
         if like is not None and not isinstance(tables.get(str(like)), dict):
-            raise SpecError(f"{source}: [{name}]: like={like!r}: expected the name of another preset of the file.")
+            raise SpecError(f"{source}: [{name}]: like={like!r}: expected the name of another preset in the file.")
         about = {field: tables[like][field] for field in _READS if field in tables[like]} if like else {}
         read += _read_table(name, about | table if like else table, source)
     return read
 
 
 def write_presets(name: str, provenance: str, presets: Sequence[Preset]) -> str:
-    """Write a TOML table that `read_presets` reads, with the preset of each metric and its own provenance."""
-    table = _toml(name)  # a bare name with a dot in it would be a table in a table
+    """Write a TOML table that `read_presets` reads, with a preset per metric."""
+    table = _toml(name)  # unquoted, a name with a dot would be a nested table
     lines = [f"[{table}]", f"provenance = {_toml(provenance)}"]
     if reads := describe_model(presets[0].model if presets else None):
         lines += [f"languages = {_toml(reads.languages)}", f"scripts = {_toml(reads.scripts)}"]
@@ -111,20 +123,22 @@ def write_presets(name: str, provenance: str, presets: Sequence[Preset]) -> str:
 
 
 def _toml(value: object) -> str:
-    """Write a text, a number, a truth value or a list of texts as TOML; JSON has the same form."""
+    """Write a text, number, truth value or list of texts as TOML, which JSON's form is too."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def check_name(name: str, where: str) -> str:
-    """Return a preset's name; raises SpecError, with `where` it stands, if no preset can have it."""
+    """Return a preset's name; raise SpecError, with its place, for an invalid name."""
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name, re.ASCII):
-        raise SpecError(f"{where}: a preset's name holds letters, digits, '.', '_' and '-' only.")
+        raise SpecError(f"{where}: a preset's name may only have letters, digits, '.', '_' and '-'.")
     return name
 
 
 def name_preset(name: str | None, origin: str) -> str:
-    """Name a new preset: as `name`, or by the last part of the name or path `origin`, with a
-    number where that is taken. Raises SpecError if no preset can have the name.
+    """Name a new preset: `name`, or the last part of the name or path `origin`, numbered if taken.
+
+    Raises:
+        SpecError: The name is invalid.
     """
     if name is not None:
         return check_name(name, f"--name {name!r}")
@@ -135,12 +149,12 @@ def name_preset(name: str | None, origin: str) -> str:
     return check_name(free, f"--name {free!r}")
 
 
-def _take(table: dict[str, Any], name: str, kind: Any, where: str) -> Any:
-    """Take an entry of a kind out of a table; an empty value where there is none."""
-    value = table.pop(name, kind())
-    if not isinstance(value, kind) or (kind is list and not all(isinstance(entry, str) for entry in value)):
-        raise SpecError(f"{where}: {name}={value!r}: expected {_KINDS[kind]}.")
-    return tuple(value) if kind is list else value
+def _take(table: dict[str, Any], name: str, expected: Any, where: str) -> Any:
+    """Remove an entry of the expected type from a table; return an empty value if there is none."""
+    value = table.pop(name, expected())
+    if not isinstance(value, expected) or (expected is list and not all(isinstance(entry, str) for entry in value)):
+        raise SpecError(f"{where}: {name}={value!r}: expected {_TYPES[expected]}.")
+    return tuple(value) if expected is list else value
 
 
 def _read_table(name: str, table: Any, source: str) -> Iterator[Preset]:
@@ -148,25 +162,25 @@ def _read_table(name: str, table: Any, source: str) -> Iterator[Preset]:
     check_name(name, where)
     left = dict(table) if isinstance(table, dict) else {}
     metrics, shared = (_take(left, field, dict, where) for field in ("metrics", "shared"))
-    reads = {field: _take(left, field, kind, where) for field, kind in _READS.items()}
+    reads = {field: _take(left, field, expected, where) for field, expected in _READS.items()}
     origin = _take(left, "provenance", str, where)
-    if _take(left, "others", bool, where):  # an empty table for every other metric of token vectors
+    if _take(left, "others", bool, where):  # adds an empty table for every other metric of token vectors
         metrics = {str(metric): {} for metric, facts in CATALOGUE.items() if "layer" in facts.keys} | metrics
     if unknown := left.keys() - {"like"}:
         raise SpecError(
             f"{where}: unknown: {', '.join(sorted(unknown))}. Expected provenance, {', '.join(_READS)}, like (a preset "
-            "whose languages and scripts are the same), others (whether it is of every other metric of token vectors, "
-            f"too), [{name}.shared] and [{name}.metrics.METRIC]."
+            "with the same languages and scripts), others (true to include every other metric of token vectors), "
+            f"[{name}.shared] and [{name}.metrics.METRIC]."
         )
     if not metrics:
-        raise SpecError(f"{where}: no [{name}.metrics.METRIC] table: say which metrics it sets.")
+        raise SpecError(f"{where}: no [{name}.metrics.METRIC] table: add one per metric.")
     for metric in list(metrics):
         table_of_metric = _take(metrics, metric, dict, f"{where}, metrics")
         keys = shared | table_of_metric
-        about = {field: _take(keys, field, kind, where) for field, kind in _ABOUT.items()}
+        about = {field: _take(keys, field, expected, where) for field, expected in _ABOUT.items()}
         about["provenance"] = about["provenance"] or origin
         if not about["provenance"].strip():
-            raise SpecError(f"{where}: no provenance: say in a sentence how the values were chosen.")
+            raise SpecError(f"{where}: no provenance: describe how the values were chosen.")
         if not re.fullmatch(rf"([0-9a-f]{{{LENGTH}}})?", about["fingerprint"]):
             raise SpecError(f"{where}: fingerprint={about['fingerprint']!r} is not {LENGTH} hexadecimal digits.")
         about["fingerprint"] = about["fingerprint"] or None
@@ -186,8 +200,9 @@ def _read_table(name: str, table: Any, source: str) -> Iterator[Preset]:
 
 @functools.cache
 def presets() -> dict[tuple[MetricName, str], Preset]:
-    """Return every preset of every metric, keyed by metric and name: this package's first, in the catalogue's order.
-    Warns where one of another package or of the user cannot be read, or has a name that is taken.
+    """Return every preset by metric and name, this package's first, in the catalogue's order.
+
+    Warns about presets of other packages or the user that cannot be read or whose name is taken.
     """
     packaged = read_presets(_text(PACKAGED, _OWN), PACKAGED)
     known = {(preset.metric, preset.name): preset for preset in packaged}
@@ -199,7 +214,7 @@ def presets() -> dict[tuple[MetricName, str], Preset]:
             warn(f"presets left out: {error}")
             continue
         if twice := sorted({preset.name for preset in more} & taken):
-            warn(f"presets left out: {source}: the name {', '.join(twice)} is taken already.")
+            warn(f"presets left out: {source}: the name {', '.join(twice)} is taken.")
             continue
         taken |= {preset.name for preset in more}
         known |= {(preset.metric, preset.name): preset for preset in more}
@@ -208,7 +223,7 @@ def presets() -> dict[tuple[MetricName, str], Preset]:
 
 
 def _more_presets() -> Iterator[tuple[str, str]]:
-    """Yield source and TOML text of the presets that do not come with this package."""
+    """Yield source and TOML text of presets from outside this package."""
     from importlib import metadata  # takes longer than all of the registry
 
     for point in metadata.entry_points(group=GROUP):
@@ -216,7 +231,7 @@ def _more_presets() -> Iterator[tuple[str, str]]:
             yield f"package {point.module}", _text(point.module, point.attr or "presets.toml")
         except Exception as error:  # noqa: BLE001 (another package's fault must not stop this one)
             warn(f"presets left out: entry point {point.name!r} of {GROUP}: {error}")
-    for path in sorted((home() / "presets").glob("[!.]*.toml")):  # without ._NAME, which macOS writes
+    for path in sorted((home() / "presets").glob("[!.]*.toml")):  # without macOS's ._NAME
         try:
             yield str(path), path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -233,7 +248,7 @@ def presets_of(metric: MetricName) -> dict[str, Preset]:
 
 
 def preset_named(metric: MetricName, name: str) -> Preset:
-    """Look a preset up; raises SpecError if the metric has no such preset, with those it has."""
+    """Return a metric's preset by name; raise SpecError, with the choices, if there is none."""
     named = presets_of(metric)
     if not isinstance(name, str) or name not in named:
         raise SpecError(f"{metric} has no preset {name!r}; {menu(str(name), named)}.")
@@ -241,12 +256,12 @@ def preset_named(metric: MetricName, name: str) -> Preset:
 
 
 def describe_model(model: str | None) -> Preset | None:
-    """Return the first preset that says which languages and scripts a model reads; None where none does."""
+    """Return the first preset that names the languages and scripts of a model; None without one."""
     return next((preset for preset in presets().values() if preset.scripts and preset.model == model), None)
 
 
 def default_preset(metric: MetricName, model: str | None) -> Preset:
-    """Return the packaged preset for a model; presets of other packages and users are never a default."""
+    """Return the packaged preset for a model. Presets of other packages and users are never a default."""
     name = known_name(model) if model else EMBEDDED_MODEL
     packaged = [preset for preset in presets_of(metric).values() if preset.source == PACKAGED]
     for preset in packaged:

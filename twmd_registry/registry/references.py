@@ -1,4 +1,4 @@
-"""Which references of a prediction count: one rule for files, Python, records and every integration."""
+"""Which references of a prediction count: one rule for files, Python, records and integrations."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _BLANK = re.compile(
     r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
     r"\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]*"
 )
-"""White space, control characters and characters that are not shown; a tokenizer may make tokens of them."""
+"""White space, control characters and invisible characters, of which a tokenizer may make tokens."""
 
 
 def is_blank(text: str) -> bool:
-    r"""Return whether a text shows nothing: it is empty, or all its characters are invisible.
+    r"""Return whether a text is empty or all its characters are invisible.
 
     >>> is_blank(" \u200b\ufeff"), is_blank("\u200b.")
     (True, False)
@@ -25,17 +25,17 @@ def is_blank(text: str) -> bool:
 
 
 def present_references(references: Iterable[Any]) -> list[Any]:
-    """Return the references of one prediction, at least one, without those that are missing.
+    """Return the references of one prediction, at least one, without missing ones.
 
-    A blank text (`is_blank`) or an absent value (`is_absent`) is missing where there is another reference; it is how
-    streams and columns of equal length are filled up. If there is no other, the prediction has one empty reference.
+    A blank text (`is_blank`) or an absent value (`is_absent`) is missing if there is another reference, because it pads
+    streams and columns to equal length. If there is no other, the prediction has one empty reference.
 
     >>> present_references(["a cat", " ", None]), present_references([None])
     (['a cat'], [''])
     """
-    every = list(references)
-    present = [text for text in every if not is_absent(text) and not (isinstance(text, str) and is_blank(text))]
-    return present or [next((text for text in every if isinstance(text, str)), "")]
+    candidates = list(references)
+    present = [text for text in candidates if not is_absent(text) and not (isinstance(text, str) and is_blank(text))]
+    return present or [next((text for text in candidates if isinstance(text, str)), "")]
 
 
 def is_absent(value: Any) -> bool:
@@ -44,5 +44,5 @@ def is_absent(value: Any) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a row's cell holds no text at all: it is absent, or a list of nothing but absent values."""
+    """Return whether a cell holds no text: it is absent, or a list of absent values only."""
     return is_absent(value) or (isinstance(value, list | tuple) and bool(value) and all(map(is_absent, value)))

@@ -1,6 +1,8 @@
-"""Signatures: the line that is published with a score, and from which the scorer can be built again: the metric, every
-key that it uses in the order of `KEYS`, the number of references, the version. ``|``, ``:`` and ``%`` in a value (and
-``@`` in a model's name, where it separates the fingerprint) are percent-encoded.
+"""Signatures: the line published with a score, from which the scorer can be rebuilt.
+
+It has the metric, every key that the metric uses in the order of `KEYS`, the number of references and the version.
+``|``, ``:`` and ``%`` in a value are percent-encoded, and so is ``@`` in a model's name, where it separates the
+fingerprint.
 """
 
 from __future__ import annotations
@@ -34,17 +36,15 @@ from twmd_registry.registry.values import Layers
 from twmd_registry.version import __version__
 
 VERSIONS: tuple[str, ...] = ("1.0.0",)
-"""Oldest first; a test holds the last one equal to this package's, and all of them to CHANGELOG.md."""
+"""Oldest first. A test compares the last one with this package's version, and all with CHANGELOG.md."""
 CHANGES: tuple[tuple[str, Collection[MetricName], str], ...] = ()
-"""Changes after which the same signature gives another score, oldest first: the first version with the change, the
-metrics that it concerns, and the line of CHANGELOG.md.
-"""
+"""Changes that moved scores under an equal signature, oldest first: version, metrics, and line of CHANGELOG.md."""
 
 _SAFE = "/._-+ ,[]="
 
 
 class _Trailing(NamedTuple):
-    """A field after the keys: its short name, the pattern of its value, that in words, the word that is no number."""
+    """A field after the keys: short name, pattern of its value, the pattern in words, and a word allowed as value."""
 
     short: str
     pattern: str
@@ -62,9 +62,9 @@ _TRAILER = {
 }
 BLANK = "?"
 MEMBERS = "members"
-"""The key that is written in parentheses after the metric."""
-LONGEST = 200_000
-"""Characters of the longest text that is parsed as a signature."""
+"""Key that is written in parentheses after the metric."""
+MAX_CHARACTERS = 200_000
+"""Longest text to parse as a signature."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,12 +73,11 @@ class Signature:
 
     Attributes:
         spec: The applied specification.
-        nrefs: Number of references of every segment, ``var`` when it varies, 0 with ``against=source``; None before
-            scoring.
-        bs: Bootstrap resamples behind a confidence interval or a paired test; None without them, as SacreBLEU has it.
-        ar: Trials of an approximate randomisation test, likewise.
-        seed: Of either; ``none`` where SacreBLEU drew without one.
-        version: The version of this package.
+        nrefs: References per segment: ``var`` if the number varies, 0 with ``against=source``, None before scoring.
+        bs: Bootstrap resamples of an interval or paired test; None without them, as in SacreBLEU.
+        ar: Trials of an approximate randomisation test; None without it.
+        seed: Seed of either; ``none`` if SacreBLEU drew without one.
+        version: Version of this package.
     """
 
     spec: AppliedSpec
@@ -89,7 +88,7 @@ class Signature:
     version: str = __version__
 
     def __post_init__(self) -> None:
-        """Raise SpecError for a count that no signature can show."""
+        """Raise SpecError for an impossible count."""
         for name, field in _TRAILER.items():
             value = getattr(self, name)
             is_number = type(value) is int or (isinstance(value, str) and value == field.word)
@@ -117,7 +116,7 @@ class Signature:
 
 
 def _write_fields(spec: MetricSpec, *, short: bool = False, blank: Collection[str] = ()) -> list[str]:
-    """Write the metric and the keys; those that are missing or open, and those in `blank`, as ``?``."""
+    """Write the metric and the keys; write ``?`` for keys that are missing, open, or in `blank`."""
     members = f"({write_members(spec.members, short=short)})" if spec.members else ""
     fields, known = [f"{spec.metric}{members}"], spec.values()
     needed = required_keys(spec.metric, known)
@@ -134,8 +133,10 @@ def _write_fields(spec: MetricSpec, *, short: bool = False, blank: Collection[st
 
 
 def describe_preset(preset: Preset, nrefs: int | None = None) -> str:
-    """Return the signature of a preset before scoring, or with a number of references. A key that depends on a model
-    (the layer and the model of a preset for any model) is shown as ``?``; such a line is not parsed.
+    """Return the signature of a preset before scoring, optionally with a number of references.
+
+    A key that depends on the model is shown as ``?``: the layer and model of a preset for any model. Such a line cannot
+    be parsed.
     """
     is_open = preset.model is None and preset.metric is not MetricName.ENSEMBLE
     spec = apply_preset(preset, {"model": "any"} if is_open else {})
@@ -144,16 +145,16 @@ def describe_preset(preset: Preset, nrefs: int | None = None) -> str:
 
 
 def canonical(preset: Preset) -> Signature:
-    """Return the signature of a preset before scoring; raise SpecError where it depends on a model (the layer)."""
+    """Return the signature of a preset before scoring; raise SpecError if it depends on a model."""
     return Signature(AppliedSpec.of(apply_preset(preset, {})))
 
 
 _Field = tuple[str, int]
-"""The text of a field's value as written, and the column where the field starts (from 1)."""
+"""A field's value as written, and the column at which the field starts (from 1)."""
 
 
 def parse_signature(text: str | Signature) -> Signature:
-    """Read a signature, long or short.
+    """Parse a signature, long or short.
 
     Args:
         text: The signature; a parsed one is returned unchanged.
@@ -162,7 +163,7 @@ def parse_signature(text: str | Signature) -> Signature:
         The parsed signature; ``parse_signature(str(signature)) == signature``.
 
     Raises:
-        SignatureError: Not a signature; the message names the column.
+        SignatureError: Not a signature; names the column.
 
     Warns:
         TwmdWarning: An older version wrote the signature; says what has changed since.
@@ -170,32 +171,34 @@ def parse_signature(text: str | Signature) -> Signature:
     if isinstance(text, Signature):
         return text
     if not isinstance(text, str):
-        raise SignatureError(f"a signature is a text, not {type(text).__name__}.")
+        raise SignatureError(f"expected a signature as text, not {type(text).__name__}.")
     line = text.strip()
-    if len(line) > LONGEST:
-        raise SignatureError(f"column {LONGEST}: a signature is shorter than this text of {len(line)} characters.")
+    if len(line) > MAX_CHARACTERS:
+        raise SignatureError(
+            f"column {MAX_CHARACTERS}: a signature is shorter than this text ({len(line)} characters)."
+        )
     if lone := re.search("[\ud800-\udfff]", line):
-        _fail(lone.start() + 1, f"lone surrogate {lone[0]!a}: this text is not valid Unicode.")
+        _fail(lone.start() + 1, f"lone surrogate {lone[0]!a}: the text is not valid Unicode.")
     head, *rest = line.split("|")
     end = len(line) + 1
     if head in LEXICAL_NAMES.values():
-        _fail(1, f"this signature is SacreBLEU's: numbers of {head} are verified in a record, by twmd verify RECORD.")
+        _fail(1, f"this signature is SacreBLEU's: verify {head} in a record, with twmd verify RECORD.")
     with _at(1):
         name, members = split_name(head)
         facts = entry(name)
     metric = MetricName(name)
     fields = _split(rest, len(head) + 2, facts)
-    if MEMBERS in fields:  # where the name must stand alone, as SacreBLEU writes it
+    if MEMBERS in fields:  # SacreBLEU writes a name without parentheses
         text, column = fields.pop(MEMBERS)
         if members is not None:
-            _fail(column, "members are given after the metric already.")
+            _fail(column, "members are already given after the metric.")
         members = text
     values = {name: _read_value(name, *field) for name, field in fields.items() if name not in _TRAILER}
     if metric is MetricName.ENSEMBLE or members is not None:
         if metric is not MetricName.ENSEMBLE or not members:
-            _fail(len(name) + 1, "an ensemble, and nothing else, has its members in parentheses: ensemble(...).")
+            _fail(len(name) + 1, "expected members in parentheses after an ensemble, and only there: ensemble(...).")
         if re.search(r"=\?([@;,]|$)", members):  # a name that is a question mark is percent-encoded
-            _fail(len(name) + 1, "a value of a member is a blank: fill in what was used.")
+            _fail(len(name) + 1, "a member's value is blank: fill in what was used.")
         with _at(len(name) + 1):
             spec = AppliedSpec(metric=metric, members=members)
     else:
@@ -207,7 +210,7 @@ def parse_signature(text: str | Signature) -> Signature:
 
 
 def _read_spec(metric: MetricName, values: dict[str, Value], fields: dict[str, _Field], end: int) -> AppliedSpec:
-    """Make the specification; an error names the column of the field that is wrong, or the end."""
+    """Make the specification; an error names the column of the wrong field, or the end."""
     for name in required_keys(metric, values):
         if name not in fields:
             _fail(end, f"{name} is missing: the signature is cut off, edited, or not from this package.")
@@ -220,7 +223,7 @@ def _read_spec(metric: MetricName, values: dict[str, Value], fields: dict[str, _
         value = str(values.get(name, ""))
         named = value.partition(":")[2] if name in {"centering", "idf"} else value
         parts = named.split("+") if name == "centering" else [named]
-        is_packaged = name == "baseline" and language_of(value)  # a table of this package
+        is_packaged = name == "baseline" and language_of(value)
         if named and not is_packaged and value != KEYS[name].neutral and not all(map(HASH.fullmatch, parts)):
             expected = f"a signature names it by its hash, {LENGTH} hexadecimal digits"
             _fail(fields[name][1], f"{value} names a file: {expected}.")
@@ -234,7 +237,7 @@ def _fail(column: int, what: object, cause: BaseException | None = None) -> NoRe
 
 @contextlib.contextmanager
 def _at(column: int) -> Iterator[None]:
-    """Turn a SpecError into the error of a signature at a column."""
+    """Turn a SpecError into a SignatureError at a column."""
     try:
         yield
     except SignatureError:
@@ -244,7 +247,7 @@ def _at(column: int) -> Iterator[None]:
 
 
 def _split(rest: list[str], column: int, facts: Metric) -> dict[str, _Field]:
-    """Split fields by their keys, each of which occurs once and in order."""
+    """Split fields by key; each key occurs at most once and in order."""
     short = {KEYS[name].short: name for name in facts.keys} | {form.short: name for name, form in _TRAILER.items()}
     order = [*facts.keys, *_TRAILER]
     fields: dict[str, _Field] = {}
@@ -255,7 +258,7 @@ def _split(rest: list[str], column: int, facts: Metric) -> dict[str, _Field]:
         if not colon or not text or name not in order:
             _fail(column, f"{field!r} is not one of this metric's key:value fields ({', '.join(order)}).")
         if order.index(name) <= last:
-            _fail(column, f"{name!r} comes twice or out of order: the order is {', '.join(order)}.")
+            _fail(column, f"{name!r} is repeated or out of order: the order is {', '.join(order)}.")
         fields[name], last = (text, column), order.index(name)
         column += len(field) + 1
     return fields
@@ -264,7 +267,7 @@ def _split(rest: list[str], column: int, facts: Metric) -> dict[str, _Field]:
 def _read_value(name: str, text: str, column: int) -> Value:
     text = text.partition("@")[0] if name == "model" else text
     if text == BLANK:
-        _fail(column, f"{name} is a blank: this line stands for a preset; fill in the model and the layer used.")
+        _fail(column, f"{name} is blank, because this line describes a preset: fill in the model and the layer.")
     try:
         unquoted = unquote(text, errors="strict")
     except UnicodeDecodeError as error:
@@ -281,13 +284,13 @@ def _read_fingerprint(model: str, column: int) -> str | None:
 
 
 def _read_counts(fields: dict[str, _Field]) -> dict[str, Any]:
-    """Return the counts after the keys: numbers, or the word that stands for one."""
+    """Return the counts after the keys: numbers, or a word in place of one."""
     counts = dict[str, Any]()
     for name, field in _TRAILER.items():
         if name != "version" and name in fields:
             text, column = fields[name]
             if not re.fullmatch(field.pattern, text):
-                _fail(column, f"{name} is {field.expected}, not {text!r}.")
+                _fail(column, f"{name}: expected {field.expected}, not {text!r}.")
             counts[name] = text if text == field.word else int(text)
     return counts
 
@@ -299,12 +302,12 @@ def _read_version(field: _Field | None, end: int) -> str:
     if version not in VERSIONS:
         looks_newer = re.fullmatch(r"[0-9]+(\.[0-9]+){1,2}", version)
         hint = f"; if it is newer, install twmd-registry {version}" if looks_newer else ""
-        _fail(column, f"version {version!r} is not known here (those are {', '.join(VERSIONS)}){hint}.")
+        _fail(column, f"unknown version {version!r} (known: {', '.join(VERSIONS)}){hint}.")
     return version
 
 
 def changes_between(spec: MetricSpec, one: str, other: str) -> list[str]:
-    """Return what moved the scores of a specification, or of its members, between two versions in either order."""
+    """Return what moved the scores of a specification or its members between two versions, in either order."""
     old, new = sorted((VERSIONS.index(one), VERSIONS.index(other)))
     metrics = {member.metric for member in spec.members_or_self}
     return [
@@ -315,7 +318,7 @@ def changes_between(spec: MetricSpec, one: str, other: str) -> list[str]:
 
 
 def describe_changes(spec: MetricSpec, version: str) -> str:
-    """Return what moved the scores of a specification since a version, as a sentence."""
+    """Describe what moved the scores of a specification since a version, in a sentence."""
     return (
         " ".join(changes_between(spec, version, __version__))
         or f"nothing that moves these scores of {spec.metric} has changed since {version}"

@@ -1,4 +1,4 @@
-"""Specifications made from a metric, a preset and the keys that differ."""
+"""Build specifications from a metric, a preset and the keys that differ."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ from twmd_registry.registry.pipeline import has_own_pipeline
 from twmd_registry.registry.presets import Preset, default_preset, preset_named
 
 _CENTERING_DEFAULTS: dict[str, dict[str, Value]] = {
-    # The TWMD authors' own number of segments, and separate means as in their code.
+    # The TWMD authors' batch size, and separate means as in their code.
     "batch": {"centering_size": 32, "centering_side": "separate"},
     "corpus": {"centering_side": "joint"},
 }
-"""The parts of a centering where none are given."""
+"""Defaults of a centering's parts."""
 SOURCE_WEIGHT = 0.2
-"""The source's weight in ``against=both``: the best of 0, 0.1, .. 1 by mean Pearson with ratings of every tenth row of
-MLQE-PE dev, for twmd with the keys of ``multilingual-source`` (0.590; 0.581 without sources, 0.410 without references).
+"""Default weight of the source with ``against=both``. It is the best of 0, 0.1, .. 1 by mean Pearson on every tenth row
+of MLQE-PE dev, for twmd with the keys of ``multilingual-source`` (0.590; 0.581 without sources, 0.410 without
+references).
 """
 _ALL_CENTERING_KEYS = frozenset(name for keys in _CENTERING_DEFAULTS.values() for name in keys)
 BERTSCORE = "bertscore"
-"""The preset with bert_score's settings."""
+"""Preset with bert_score's settings."""
 
 
 def read_keys(metric: str, keys: dict[str, object]) -> dict[str, Value]:
-    """Read the values of the keys that a user gave for a metric; None means "not given"."""
+    """Parse the values of a metric's keys; None means "not given"."""
     allowed = entry(metric).keys
     values = {name: key(name, allowed, str(metric)).parse(value) for name, value in keys.items() if value is not None}
     model = values.get("model")
@@ -52,33 +53,34 @@ def read_keys(metric: str, keys: dict[str, object]) -> dict[str, Value]:
 
 
 def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricSpec:
-    """Build the requested specification from a metric, a preset (with ``members``, theirs) and the keys that differ. An
-    ensemble's members may stand in parentheses after its name.
+    """Build the requested specification from a metric, a preset (for ``members``, their preset) and differing keys.
 
-    Without a preset the one that was tuned for the given model is taken: ``embedded`` when no model is named, ``paper``
-    (the paper's batch-centered setting, layer by rule; ``regression`` for stsscore, ``published`` for sbert) for any
-    other model.
+    An ensemble's members may follow its name in parentheses. The default preset is the one tuned for the model:
+    ``embedded`` without a model, ``paper`` for any other model (the paper's batch centering, layer by rule;
+    ``regression`` for stsscore, ``published`` for sbert).
 
     >>> make_spec("trwmd", temperature="0.1").temperature
     0.1
     """
     metric, members = split_name(metric) if isinstance(metric, str) else (metric, None)
     if members is not None and keys.get("members") is not None:
-        given_twice = f"members are given twice: in parentheses, {members!r}, and as members={keys['members']!r}"
-        raise SpecError(f"{given_twice}; give them once.")
+        repeated = f"members are given twice: in parentheses, {members!r}, and as members={keys['members']!r}"
+        raise SpecError(f"{repeated}; give them once.")
     values = read_keys(metric, keys if members is None else {**keys, "members": members})
     name = MetricName(metric)
     model = str(values["model"]) if "model" in values else None
     named = preset_named(name, preset) if preset and "members" not in values else _usual_preset(name, model, values)
-    if named.name == BERTSCORE and model and "layer" not in values:  # of another model, its own layer
+    if named.name == BERTSCORE and model and "layer" not in values:  # another model has another layer
         own = {"layer": layer_of_model(model)}
         named = replace(named, keys={key: value for key, value in {**named.keys, **own}.items() if value is not None})
     return apply_preset(named, values, preset)
 
 
 def _usual_preset(metric: MetricName, model: str | None, values: dict[str, Value]) -> Preset:
-    """Return the preset that was tuned for the given model; of sbert, the model as its authors made it where none was,
-    where its pooling is its own, or where a prompt is given, unless keys of token vectors are.
+    """Return the preset that was tuned for a model.
+
+    For sbert, use the model as published if no preset was tuned for it, if it has its own pooling, or if a prompt is
+    given, unless keys of token vectors are given.
     """
     usual = default_preset(metric, model)
     if metric is not MetricName.SBERT or values.keys() - {*SENTENCE_KEYS, *TAIL_KEYS}:
@@ -88,9 +90,9 @@ def _usual_preset(metric: MetricName, model: str | None, values: dict[str, Value
 
 
 def apply_preset(preset: Preset, values: dict[str, Value], preset_of_members: str | None = None) -> MetricSpec:
-    """Return the specification of a preset with some keys set otherwise.
+    """Return the specification of a preset with some keys changed.
 
-    Members of an ensemble that are given take the keys that they do not set from `preset_of_members`.
+    Given members of an ensemble take the keys that they do not set from `preset_of_members`.
     """
     facts = entry(preset.metric)
     preset_keys = {name: KEYS[name].parse(value) for name, value in preset.keys.items() if name in facts.keys}
@@ -101,11 +103,11 @@ def apply_preset(preset: Preset, values: dict[str, Value], preset_of_members: st
         members = tuple(WeightedSpec(member.weight, _spec_of_member(member, usual)) for member in written)
         return MetricSpec(metric=preset.metric, members=members)
     if merged.get("model") is None:
-        raise SpecError(f"preset {preset.name!r} of {preset.metric} names no model: give model=.")
+        raise SpecError(f"preset {preset.name!r} of {preset.metric} names no model: set model=.")
     same_model = "revision" not in values and merged.get("model") == preset_keys.get("model")
     settled = _settle(merged, values)
     if missing := [name for name in required_keys(preset.metric, settled) if name != "layer" and name not in settled]:
-        raise SpecError(f"preset {preset.name!r} of {preset.metric} leaves out {', '.join(missing)}: give a value.")
+        raise SpecError(f"preset {preset.name!r} of {preset.metric} leaves out {', '.join(missing)}: set it.")
     return MetricSpec(
         metric=preset.metric,
         fingerprint=preset.fingerprint if same_model else None,
@@ -114,7 +116,7 @@ def apply_preset(preset: Preset, values: dict[str, Value], preset_of_members: st
 
 
 def keys_to_set(spec: MetricSpec) -> dict[str, str]:
-    """Return the keys that make a specification of its metric: the model, and what differs from its default."""
+    """Return the keys that turn a metric's default into a specification: the model and what differs."""
     set_keys, usual = spec.texts(), make_spec(spec.metric, model=spec.model).texts()
     if spec.model != EMBEDDED_MODEL:
         del usual["model"]
@@ -124,18 +126,18 @@ def keys_to_set(spec: MetricSpec) -> dict[str, str]:
 
 
 def _spec_of_member(written: WrittenMember, usual: str | None) -> MetricSpec:
-    """Add to a member that a user wrote every key of its preset, or of the usual preset."""
+    """Complete a user's member with the keys of its preset, or of the usual preset."""
     keys: dict[str, object] = dict(written.keys)
     preset = keys.pop("preset", usual)
     fingerprint = written.content if written.content and HASH.fullmatch(written.content) else None
     if written.content is not None and fingerprint is None:
-        keys["model"] = f"{keys['model']}@{written.content}"  # a revision, or a folder with such a name
+        keys["model"] = f"{keys['model']}@{written.content}"  # a revision, or part of a folder's name
     spec = make_spec(written.metric, str(preset) if preset else None, **keys)
     return spec.replace(fingerprint=fingerprint) if fingerprint else spec
 
 
 def spec_with_keys(metric: str) -> MetricSpec:
-    """Read the specification of one metric with keys, as a member is written, or of the ensemble with a preset."""
+    """Read the specification of one metric with keys, written like a member, or of an ensemble with a preset."""
     name, _, preset = metric.partition(";preset=")
     if name == MetricName.ENSEMBLE:
         return make_spec(name, preset or None)
@@ -143,7 +145,7 @@ def spec_with_keys(metric: str) -> MetricSpec:
 
 
 def _settle(merged: dict[str, Value], values: dict[str, Value]) -> dict[str, Value]:
-    """Leave out keys of the preset that the other keys leave without a use, and fill in defaults."""
+    """Drop keys of the preset that have no effect beside the others, and fill in defaults."""
     defaults = _CENTERING_DEFAULTS.get(str(merged.get("centering")).partition(":")[0], {})
     unused = _ALL_CENTERING_KEYS - defaults.keys() - values.keys()
     if merged.get("against") == "both":

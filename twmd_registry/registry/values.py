@@ -1,6 +1,4 @@
-"""The values of a specification that have parts: each is read once, is checked when it is made, and writes itself as a
-signature has it.
-"""
+"""Values of a specification that have parts. Each is parsed once, checked when made, and writes its canonical form."""
 
 from __future__ import annotations
 
@@ -13,11 +11,11 @@ from twmd_registry.errors import SpecError
 from twmd_registry.registry.names import CENTERINGS, AggregationKind, CenteringKind, RoutingKernel, Side
 
 MAX_LAYER, MAX_POWERS = 999, 16
-"""Largest number of a hidden state, and most power means."""
+"""Largest number of a hidden state, and largest number of power means."""
 MAX_BATCH = 1_000_000
-"""Largest centering batch: a stranger's signature must come to an end."""
+"""Largest centering batch, so that a stranger's signature can be computed."""
 MAX_TOKENS, MAX_OVERLAP = 1_000_000, 64
-"""Most tokens of a text that a truncation may ask for, and most windows that may hold one token."""
+"""Largest truncation limit in tokens, and largest number of windows per token."""
 
 
 def _is_whole(value: object, largest: int) -> bool:
@@ -30,17 +28,17 @@ def _is_layer(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Layers:
-    """The hidden states that are read.
+    """The hidden states to read.
 
     Attributes:
-        numbers: Their numbers, ascending, 0 for the embedding layer; then those that count from the end, -1 for the
-            last, which only a model can settle.
+        numbers: Ascending, 0 for the embedding layer. Negative ones follow. They count from the end, -1 for the last,
+            and only a model can resolve them.
     """
 
     numbers: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        """Sort the numbers; raise SpecError for one that is none of a hidden state, and for no number at all."""
+        """Sort the numbers; raise SpecError for an impossible or missing number."""
         numbers: object = self.numbers
         if not isinstance(numbers, tuple) or not numbers or not all(map(_is_layer, numbers)):
             raise SpecError(f"layers {numbers!r} are not possible: expected a tuple of whole numbers.")
@@ -48,7 +46,7 @@ class Layers:
 
     @classmethod
     def parse(cls, value: object) -> Layers:
-        """Read a number, a list or range of numbers, or a text such as ``2-6``, ``1,3,6``, ``-1`` or ``last:5``.
+        """Parse a number, an iterable of numbers, or a text such as ``2-6``, ``1,3,6``, ``-1`` or ``last:5``.
 
         >>> str(Layers.parse([4, 2, 3])), str(Layers.parse(range(-5, 0))), str(Layers.parse("0,-1"))
         ('2-4', 'last:5', '0,-1')
@@ -87,34 +85,34 @@ class Layers:
 
     @property
     def value(self) -> int | str:
-        """The value of the key: a number for one layer, else the text."""
+        """The value of the key: a number for one layer, otherwise the text."""
         return self.numbers[0] if len(self.numbers) == 1 else str(self)
 
     @property
     def is_open(self) -> bool:
-        """Whether only a model can say which these are."""
+        """Whether only a model can resolve the numbers."""
         return self.numbers[-1] < 0
 
     def settle(self, depth: int) -> Layers:
-        """Return the layers of a model with hidden states 0 to `depth`; raise SpecError where it has too few."""
-        # The embedding layer counts from the end only where there is no other, in a table of word vectors.
+        """Return the layers of a model with hidden states 0 to `depth`; raise SpecError if it has too few."""
+        # Counted from the end, the embedding layer is only reached in a table of word vectors.
         if any(-number > max(depth, 1) for number in self.numbers):
             raise SpecError(f"layer={self} is out of range: this model has {depth} layers.")
         return Layers(tuple(number if number >= 0 else depth + 1 + number for number in self.numbers))
 
 
 _POWERS = (float("inf"), float("-inf"), *range(1, 100))
-"""The p of power means: of numbers of both signs, the mean of p-th powers has a p-th root for these only."""
+"""Valid p of power means: numbers of both signs have these p-th roots only."""
 
 
 @dataclass(frozen=True)
 class Aggregation:
-    """How the vectors of several layers become one.
+    """How to combine the vectors of several layers.
 
     Attributes:
         kind: ``mean``, ``concat``, ``pmeans`` or ``routing``.
-        powers: Of ``pmeans``, each a whole number from 1 to 99, or plus or minus infinity.
-        kernel: Of ``routing``.
+        powers: For ``pmeans``, whole numbers from 1 to 99, or plus or minus infinity.
+        kernel: For ``routing``.
     """
 
     kind: AggregationKind
@@ -122,7 +120,7 @@ class Aggregation:
     kernel: RoutingKernel | None = None
 
     def __post_init__(self) -> None:
-        """Raise SpecError where the parts are not those of the kind."""
+        """Raise SpecError if the parts do not fit the kind."""
         if (
             self.kind not in get_args(AggregationKind)
             or not isinstance(self.powers, tuple)
@@ -134,7 +132,7 @@ class Aggregation:
 
     @classmethod
     def parse(cls, value: object) -> Aggregation:
-        """Read ``mean``, ``pmeans:-inf,1,inf`` or ``routing:gaussian``; without a colon the usual parts are taken."""
+        """Parse ``mean``, ``pmeans:-inf,1,inf`` or ``routing:gaussian``; the part after the colon has a default."""
         if isinstance(value, Aggregation):
             return value
         kind, colon, rest = str(value).partition(":")
@@ -157,14 +155,14 @@ class Aggregation:
 
 @dataclass(frozen=True)
 class Centering:
-    """What is subtracted from token vectors.
+    """What to subtract from token vectors.
 
     Attributes:
         kind: The kind.
-        size: Segments per batch, of ``batch``.
-        side: One mean for both sides (``joint``) or one each (``separate``), of ``batch`` and ``corpus``.
-        means: Of ``background``, the hash or file of the mean vector; of sources with a mean of their own, both. None
-            for the mean that comes with the package.
+        size: Segments per batch, for ``batch``.
+        side: One mean for both sides (``joint``) or one each (``separate``), for ``batch`` and ``corpus``.
+        means: For ``background``, the hash or file of the mean vector, and of the sources' own if there is one; empty
+            for the packaged mean.
     """
 
     kind: CenteringKind = "none"
@@ -173,16 +171,16 @@ class Centering:
     means: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise SpecError where the parts are not those of the kind."""
+        """Raise SpecError if the parts do not fit the kind."""
         if self.kind not in CENTERINGS:
             raise SpecError(f"centering={self.kind!r} is not possible: expected one of {', '.join(CENTERINGS)}.")
         uses = CENTERING_PARTS.get(self.kind, ())
         for part, value, key in (("size", self.size, "centering_size"), ("side", self.side, "centering_side")):
             if value is not None and part not in uses:
-                other = f"{key} has no meaning with centering={self.kind}"
-                raise SpecError(f"{other}: give it with centering=batch or corpus only.")
+                other = f"{key} has no effect with centering={self.kind}"
+                raise SpecError(f"{other}: only centering=batch or corpus uses it.")
             if value is None and part in uses:
-                raise SpecError(f"centering={self.kind} leaves out {key}: give a value.")
+                raise SpecError(f"centering={self.kind} leaves out {key}: set it.")
         if self.size is not None and not _is_whole(self.size, MAX_BATCH):
             raise SpecError(f"centering_size={self.size!r} is not possible: a whole number from 1 to {MAX_BATCH}.")
         if self.side is not None and self.side not in get_args(Side):
@@ -201,28 +199,28 @@ class Centering:
 
 
 CENTERING_PARTS: dict[object, tuple[str, ...]] = {"batch": ("size", "side"), "corpus": ("side",)}
-"""The parts beside the kind that a centering needs, and no other has; ``background`` may have means."""
+"""The parts that each kind of centering needs; ``background`` may have means."""
 
 
 def _is_name(text: object) -> bool:
-    """Return whether a text can name a part or a file."""
+    """Return whether a text can name a file."""
     return isinstance(text, str) and bool(text.strip()) and not any(c in text for c in "\n\r\0")
 
 
 @dataclass(frozen=True)
 class Idf:
-    """What weighs tokens by their inverse document frequency.
+    """Inverse document frequencies that weight the tokens.
 
     Attributes:
-        kind: ``corpus`` (each side its own), ``references`` (theirs for both), or ``background``.
-        table: Of ``background``, the hash or file of the document frequencies.
+        kind: ``corpus`` (each side's own), ``references`` (the references', for both sides), or ``background``.
+        table: For ``background``, the hash or file of the document frequencies.
     """
 
     kind: str
     table: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise SpecError for another kind, or a table that is not of the kind."""
+        """Raise SpecError for an unknown kind, or a table that does not fit the kind."""
         has_table = self.table is not None and _is_name(self.table)
         if self.kind not in ("corpus", "references", "background") or has_table is not (self.kind == "background"):
             raise SpecError(f"idf {self.kind!r} with table {self.table!r} is not possible.")
@@ -231,7 +229,7 @@ class Idf:
 
     @classmethod
     def parse(cls, value: object) -> Idf:
-        """Read ``corpus``, ``references``, or ``background:`` and a hash or file."""
+        """Parse ``corpus``, ``references``, or ``background:`` followed by a hash or file."""
         if isinstance(value, Idf):
             return value
         kind, colon, rest = str(value).partition(":")
@@ -243,17 +241,17 @@ class Idf:
 
     @property
     def is_counted(self) -> bool:
-        """Whether it is counted over the texts that are scored."""
+        """Whether frequencies are counted over the scored texts."""
         return self.table is None
 
 
 @dataclass(frozen=True)
 class Truncation:
-    """What happens to a text longer than a model can read.
+    """How to handle a text that is longer than a model can read.
 
     Attributes:
-        limit: Most tokens of a text (of a window of it, of a pair for stsscore); None for the model's own limit.
-        stride: Tokens between the beginnings of two windows; None where texts are cut.
+        limit: Maximum tokens of a text (of a window; of a pair for stsscore); None for the model's own limit.
+        stride: Tokens between the starts of two windows; None to cut texts.
     """
 
     limit: int | None = None
@@ -270,7 +268,7 @@ class Truncation:
 
     @classmethod
     def parse(cls, value: object) -> Truncation:
-        """Read ``cut``, ``cut:N`` or ``window:N/S``."""
+        """Parse ``cut``, ``cut:N`` or ``window:N/S``."""
         if isinstance(value, Truncation):
             return value
         match = re.fullmatch(r"cut(:([1-9][0-9]{0,8}))?|window:([1-9][0-9]{0,8})/([1-9][0-9]{0,8})", str(value))

@@ -158,7 +158,7 @@ def check_first_rows(files: Sequence[InputFile], columns: Columns) -> None:
                 number += 1
                 found = check_row(values, columns, raw, file.name if form in DELIMITERS else None)
                 if isinstance(values, dict) and form == ".tsv" and not columns.quoted_tsv and seems_quoted(values):
-                    warn(f"{file.name}: quotes are letters in TSV, and a cell looks quoted: {SAY_QUOTED}.")
+                    warn(f"{file.name}: quotes are ordinary characters in TSV, but a cell looks quoted: {SAY_QUOTED}.")
                     break
                 if not isinstance(found, str):
                     break

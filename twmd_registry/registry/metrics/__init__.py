@@ -69,5 +69,5 @@ CATALOGUE: dict[MetricName, Metric] = {name: import_module(f"{__name__}.{name}")
 def entry(metric: str) -> Metric:
     """Return the declaration of a metric; raises SpecError, with the menu of metrics, if there is none."""
     if not isinstance(metric, str) or metric not in set(MetricName):
-        raise SpecError(f"there is no metric {metric!r}; {menu(str(metric), MetricName)}.")
+        raise SpecError(f"unknown metric {metric!r}; {menu(str(metric), MetricName)}.")
     return CATALOGUE[MetricName(metric)]
