@@ -94,9 +94,7 @@ def test_record_that_was_edited_or_contradicts_itself_is_not_published(record: P
     whole = record.read_text(encoding="utf-8")
     record.write_text(whole.replace(f'"score": {result.score}', '"score": 0.99'), encoding="utf-8")
     for form in CITATIONS:
-        refused(
-            f"cite out.json --format {form}", "cannot be published: it was edited: its content does not have the", 1
-        )
+        refused(f"cite out.json --format {form}", "cannot be published: it was edited", 1)
     record.write_text(whole, encoding="utf-8")
     for changed, words in (
         ({"score": 0.99}, "is not the mean of the recorded segments' scores"),

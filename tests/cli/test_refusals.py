@@ -113,7 +113,7 @@ USAGE = [
     # Options that do not fit each other.
     (f"{SCORE} --paired-bs", "a paired test compares systems"),
     (f"{SCORE} --paired-bs --paired-ar", "--paired-bs and --paired-ar are"),
-    (f"{SCORE} poor.txt --paired-bs --confidence-n 50", "give one number, not --paired-bs-n"),
+    (f"{SCORE} poor.txt --paired-bs --confidence-n 50", "pass one of --paired-bs-n"),
     (f"{SCORE} -m bleu --record x.json", "--record keeps scores of this"),
     (f"{SCORE} --doc-column talk", "--doc-column talk is for tables"),
     (f"{SCORE} --docs my.docs --doc-column x", "--docs and --doc-column both name"),

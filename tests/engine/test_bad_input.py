@@ -320,6 +320,6 @@ def test_specification_scores_as_it_was_scored_and_takes_no_keys() -> None:
     spec = twmd_registry.parse_signature(str(scored.signature)).spec
     assert twmd_registry.load(spec, device="cpu").score(*texts).scores == pytest.approx(scored.scores, abs=1e-6)
     assert twmd_registry.score(*texts, spec).signature == scored.signature
-    for keys, words in (({"temperature": 0.2}, "a specification fixes temperature"), ({"preset": "x"}, "is no key")):
+    for keys, words in (({"temperature": 0.2}, "a specification fixes temperature"), ({"preset": "x"}, "not a key")):
         with pytest.raises(SpecError, match=words):
             UNTYPED.load(spec, **keys)

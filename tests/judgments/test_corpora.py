@@ -101,7 +101,7 @@ def test_ratings_of_data_to_text_and_of_summaries_are_read(tmp_path: Path) -> No
 def test_damaged_row_is_refused_with_its_number(read: Any, row: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(FileError, match=words):
         read(lines(tmp_path, row))
-    with pytest.raises(FileError, match="called 'qualty'; did you mean 'quality'. Choices: informativeness, natural"):
+    with pytest.raises(FileError, match="did you mean 'quality'.* Choices: informativeness"):
         read_data_to_text(lines(tmp_path, utterance()), "qualty")
 
 
@@ -114,7 +114,7 @@ def test_summaries_have_the_rating_that_is_asked_for(tmp_path: Path) -> None:
     assert (rated.item, rated.system, rated.ratings.tolist()) == (["d1"], ["s1"], [2.5])
     assert rated.references == [["A cat sits.", "It sits."]]
     assert read_summaries(lines(tmp_path, RATED_SUMMARY | {"ratings": {"recall": 1}})).ratings.tolist() == [1.0]
-    with pytest.raises(FileError, match=r"row 1: which rating\? Add ,rating=NAME; Choices: fluency, relevance"):
+    with pytest.raises(FileError, match=r"row 1: .*,rating=NAME; Choices: fluency, relevance"):
         read_summaries(lines(tmp_path, both))
     with pytest.raises(FileError, match="'recal'"):
         read_summaries(lines(tmp_path, RATED_SUMMARY | {"ratings": {"recall": 1}}), "recal")
@@ -145,7 +145,7 @@ def write_tac(folder: Path, **changes: Any) -> Path:
     ("content", "words"),
     [
         ("[]", "expected a JSON object of topics"),
-        ('{"D1": 3}', "expected a JSON object of topics with references and annotations of each"),
+        ('{"D1": 3}', "expected a JSON object of topics"),
         ('{"D1": {"references": [{"text": ["One."]}]}}', "D1: no column 'annotations'; Choices: references"),
         ('{"D1": {"references": [3]}}', r"D1: expected a list of objects as references, not \[3\]"),
         ('{"D1": {"references": [{"text": ["One.", 2]}]}}', "D1, reference 1: expected a list of sentences as text"),

@@ -89,7 +89,7 @@ def test_systems_without_output_or_ratings_are_named(tmp_path: Path) -> None:
         assert read_mt_metrics_eval(folder, pair="zh-en").system == ["A", "A"]
     assert [str(warning.message).partition("zh-en")[2] for warning in caught] == [
         ": no output of systems that zh-en.mqm.seg.score rates, left out: C.",
-        ".mqm.seg.score: systems with output and without ratings, left out: B.",
+        ".mqm.seg.score: systems with output but without ratings, left out: B.",
     ]
 
 
@@ -144,7 +144,7 @@ def test_ratings_of_systems_are_those_of_their_files(tmp_path: Path) -> None:
     assert by_group["domain"] == {("zh-en news", "A"): -1, ("zh-en news", "B"): -2, ("zh-en chat", "B"): -3}
     assert by_group["document"] == {("zh-en one", "A"): -8, ("zh-en one", "B"): -6, ("zh-en two", "B"): -7}
     written(folder, "A\t-2.5\n", "human-scores/zh-en.mqm.sys.score")
-    with pytest.warns(TwmdWarning, match=r"the mean of their segments' ratings stands for it: B of zh-en\.$"):
+    with pytest.warns(TwmdWarning, match=r"the mean of their segments' ratings is used: B of zh-en\.$"):
         assert read_mt_metrics_eval(folder).system_ratings == {("zh-en", "A"): -2.5}
 
 

@@ -64,7 +64,7 @@ def test_scores_are_those_of_the_rated_segments_whatever_their_order(campaign: s
         first, second = read_official(campaign, rated)
     other_reference, lacking = (str(warning.message) for warning in caught)
     assert other_reference.endswith("with a .seg.score each; skipped: zh-en/d-refB.seg.score.")
-    assert "metrics left out, with the number of rated segments that they lack: c (1 of zh-en); " in lacking
+    assert "metrics left out, with the number of rated segments without a score: c (1 of zh-en); " in lacking
     assert (first.label, first.scores) == ("a-1*", (1, 2, 3, 5, 6))
     assert first.systems == {("zh-en", "A", 0.25), ("zh-en", "B", 0.5)}
     assert (second.label, second.scores, second.systems) == ("b*", (4, 5, 6, 2, 3), frozenset())
@@ -87,7 +87,7 @@ def test_published_scores_of_systems_are_read_and_missing_ones_are_named(campaig
         published = published_systems([first, "chrf", second, second._replace(label="c*")], rated)
     assert published == [{("zh-en", "A"): 0.25, ("zh-en news", "A"): 0.5}, {}, {}, {}]
     assert [str(warning.message) for warning in caught] == [
-        f"{names}: no published score of some systems ({systems}); the mean of segments stands for it."
+        f"{names}: no published score of some systems ({systems}); the mean over segments is used."
         for names, systems in (("a-1*", "B of zh-en"), ("b*, c*", "A of zh-en, B of zh-en"))
     ]
     divided = rated._replace(domain=["news"] * len(rated.group))
@@ -104,7 +104,7 @@ def test_files_that_are_not_read_and_metrics_that_a_pair_lacks_are_named(campaig
         assert [metric.label for metric in read_official(campaign, read_rated(campaign))] == ["a-1*", "b*"]
     wmt(tmp_path, "A\t-1\nA\t-2\n", {"A": "one\ntwo\n"}, "en-de")
     written(tmp_path, "A\t1\nA\t2\n", "metric-scores/en-de/a-1-refA.seg.score")
-    words = r"they lack: b \(2 of en-de\), c \(2 of en-de, 1 of zh-en\)"
+    words = r"without a score: b \(2 of en-de\), c \(2 of en-de, 1 of zh-en\)"
     with pytest.warns(TwmdWarning, match=words):
         assert [metric.label for metric in read_official(campaign, read_rated(campaign))] == ["a-1*"]
 
@@ -123,7 +123,7 @@ def test_damaged_or_missing_files_are_refused(file: str, text: str, words: str, 
         read_official(campaign, rated)
     for path in damaged.parent.iterdir():
         path.unlink()
-    with pytest.raises(FileError, match=r"metric-scores holds no NAME-refA\.seg\.score of zh-en"):
+    with pytest.raises(FileError, match=r"metric-scores holds no NAME-refA\.seg\.score"):
         read_official(campaign, rated)
     with pytest.raises(SpecError, match=r"wmt:x\.jsonl: .*mte:FOLDER"):
         read_official("wmt:x.jsonl", rated)

@@ -155,7 +155,7 @@ BARE: dict[str, Any] = {"item": None, "system": None}
         *(("pearson", own, BARE, f"averaging={own} needs the {own} of every segment") for own in ("item", "system")),
         *(("spa", own, {}, "spa compares systems; expected averaging=none") for own in ("item", "system")),
         ("acc_eq", "group", BARE, ITEM),
-        ("acc_eq", "none", {}, "pairs of segments are more than 2"),
+        ("acc_eq", "none", {}, "pairs of segments"),
     ],
 )
 def test_impossible_request_is_refused(
@@ -238,5 +238,5 @@ def test_systems_without_segments_or_labels_are_named_or_refused() -> None:
     with pytest.raises(InputError, match="a ranking of systems needs the system of every segment"):
         system_agreement("pearson", scores, rated._replace(system=None))
     two = RatedSegments(["g"] * 4, [], [], np.arange(4.0), 0, None, ["a", "a", "b", "b"])
-    with pytest.raises(InputError, match=r"pearson is undefined everywhere: g \(2 values: 3 or more"):
+    with pytest.raises(InputError, match=r"pearson is undefined everywhere: g \(2 values: "):
         system_agreement("pearson", np.arange(4.0), two)

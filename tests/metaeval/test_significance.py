@@ -189,7 +189,7 @@ def test_undefined_group_is_left_out_and_impossible_test_refused() -> None:
     with pytest.raises(InputError, match="undefined for metrics that are each other's opposite"):
         williams(0.6, -0.6, -1.0, 30)
     scores, rated = make_campaign()
-    with pytest.raises(SpecError, match="expected 1 trial or more, not 0"):
+    with pytest.raises(SpecError, match="not 0"):
         permutation(scores, scores, rated, "pearson", trials=0)
     with pytest.raises(InputError, match="expected scores of shape"):
         permutation(scores, scores[1:], rated, "pearson")

@@ -203,7 +203,7 @@ def test_damaged_and_hostile_folders_are_refused(
     [
         ({"prompt": "quary"}, "query"),
         ({"truncation": "window:8/4"}, "truncation=window"),
-        ({"preset": "published", "layer": 1}, "layer is about token vectors"),
+        ({"preset": "published", "layer": 1}, "layer concerns token vectors"),
         ({"preset": "paper", "prompt": "query"}, "leave out vectors"),
         ({"truncation": "cut:41"}, "reads at most 40 tokens"),
     ],

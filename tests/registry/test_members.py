@@ -97,11 +97,11 @@ def test_members_that_cannot_be_are_refused_by_number(members: str, words: str) 
         ("baseline=00009f652bda", "baseline=%2Fetc%2Fpasswd", "/etc/passwd names a file"),
         ("layer=4", "layer=last%3A2;aggregation=mean", "layer=last:2 is a request"),
         ("layer=4", "layer=x", "layer='x' is not possible"),
-        ("ensemble(", "twmd(", "an ensemble, and nothing else, has its members in parentheses"),
+        ("ensemble(", "twmd(", "expected members in parentheses"),
         ("stsscore;", "tsscore;", "member 1 of the ensemble"),
         ("model=sentence-transformers/all-MiniLM-L6-v2@21de63af9d45", "model=?", "blank"),
         ("|version", "|members:sbert|version", "members are already given"),
-        (WHOLE, "ensemble|version:1.0.0", "column 9: an ensemble, and nothing else, has its members in parentheses"),
+        (WHOLE, "ensemble|version:1.0.0", "column 9: expected members in parentheses"),
     ],
 )
 def test_broken_ensemble_is_refused_at_its_column(before: str, after: str, words: str) -> None:

@@ -119,7 +119,7 @@ def test_bad_preset_is_refused_with_its_place(house: Path, tmp_path: Path, befor
 def test_files_that_cannot_be_read_are_named_and_only_what_was_added_can_be_removed(house: Path) -> None:
     with pytest.raises(FileError, match=r"none.toml: No such file"):
         add_preset(house.with_name("none.toml"))
-    with pytest.raises(SpecError, match=r"^no preset 'embedded' was added here; nor was any other\.$"):
+    with pytest.raises(SpecError, match=r"^no preset 'embedded' was added here; nor any other\.$"):
         remove_preset("embedded")
     add_preset(house)
     assert {default_preset(MetricName.TWMD, model).name for model in (None, EMBEDDED_MODEL)} == {"embedded"}
@@ -147,7 +147,7 @@ def test_taken_preset_name_is_refused_and_another_can_be_given(house: Path, run:
     ("content", "warning"),
     [
         (HOUSE, None),
-        (HOUSE.replace("house", "embedded"), "package brings_presets: the name embedded is taken already"),
+        (HOUSE.replace("house", "embedded"), "package brings_presets: the name embedded is taken"),
         ("[", "package brings_presets is not TOML"),
         (None, "entry point 'any' of twmd_registry.presets"),
     ],

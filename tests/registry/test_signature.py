@@ -213,7 +213,7 @@ WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))
         ),
         ("centering:none", "centering:batch", "END", "centering_size is missing"),
         ("g:none", "g:none|centering_size:3", "END", "centering_size has no effect with"),
-        ("special:all", "special:partners", "END", "special=partners is bert_score's"),
+        ("special:all", "special:partners", "END", "special=partners"),
         ("cut%3A512", "cut%ff", "truncation", "is not percent-encoded UTF-8"),
         ("version:1.0.0", "version:9.9.9", "version", "'9.9.9'"),
         ("|version", "|nrefs:00|version", "nrefs", "nrefs is a number from 0 or 'var'"),

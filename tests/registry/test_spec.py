@@ -48,7 +48,7 @@ NOT_POWERS = ["0.5", "2.0", "0", "-1", "-3", "nan", "1/3", "x", "1,,2", "100", "
 NOT_SCALES = [0, -1, 1e-45, 9e-7, 2e6, 1e300, math.nan, math.inf, "nan", "warm", "", True]
 REFUSED: list[tuple[str, list[Any], str]] = [
     ("output", ["F1"], "precision, recall, f1"),
-    ("special", ["both"], "one of cls (the first only), none, all, or partners"),
+    ("special", ["both"], "one of cls (only the first), none, all, or partners"),
     ("centering", ["mean", "batch:3", "background:"], "dimension, sentence, batch, corpus, background, or background:"),
     ("layer", [*NOT_LAYERS, 2.5, "1.5", True, [], [1, "3"], "1 0", "2 4", "1 -2 4"], LAYERS),
     ("aggregation", ["mean:3", "routing:box", "concat:", "sum", ""], "single (one layer), mean, concat"),
@@ -156,9 +156,9 @@ def test_text_and_python_values_mean_the_same_and_none_nothing() -> None:
             for centering in set(CENTERINGS) - {"batch", "corpus"}
         ),
         ("twmd", {"centering": "corpus", "centering_size": 3}, "centering_size has no effect"),
-        ("twmd", {"align": "sentences", "idf": "references"}, "align=sentences takes no baseline, no idf that"),
+        ("twmd", {"align": "sentences", "idf": "references"}, "align=sentences allows no baseline, no idf"),
         ("twmd", {"align": "sentences", "against": "source"}, "and no against=source"),
-        ("trwmd", {"align": "sentences", "baseline": "0123456789ab"}, "align=sentences takes no baseline"),
+        ("trwmd", {"align": "sentences", "baseline": "0123456789ab"}, "align=sentences allows no baseline"),
         ("twmd", {"model": "org/name@"}, "revision='' is not possible: expected a branch, tag or commit"),
     ],
 )

@@ -194,7 +194,7 @@ def test_pairs_that_the_data_lack_are_named_and_the_others_ranked(tmp_path: Path
     written(folder, "news\ts0\t-7\n", "human-scores/en-de.mqm.domain.score")
     data = f"mte:{folder},humans=yes"
     _, shown, complained = run(f"task wmt22 {data} -m chrf bleu --format json --trials 9")
-    assert "the mean of their segments' ratings stands for it: refB of en-de chat, s0 of en-de chat, s1" in complained
+    assert "the mean of their segments' ratings is used: refB of en-de chat, s0 of en-de chat, s1" in complained
     result = json.loads(shown)
     by_system_in_a_domain = 2 * 2 * 2  # domains of two segments, with people and without, by Pearson and Kendall
     said = "wmt22: 41 of 201 tasks; 8 are left out, in which a metric has no correlation."
