@@ -229,7 +229,7 @@ class TestCount:
         assert count_rows(None, 7) == 7
         assert count_rows(SplitDataset("x"), 3) == 3
         assert count_rows(iter([]), 5) == 5
-        with pytest.raises(InputError, match="4 predictions came for an evaluation set of 3 rows"):
+        with pytest.raises(InputError, match="4 predictions for an evaluation set of 3 rows"):
             count_rows(SplitDataset("x"), 4)
 
     def test_missing_rows_are_warned_about(self) -> None:
@@ -240,7 +240,7 @@ class TestCount:
     def test_share_of_a_stream_counts_as_the_stream(self, share: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         stream, sized = (share(whole, batch_size=2, num_processes=2) for whole in (LostStream(), SizedStream()))
         assert [count_rows(one, 5) for one in (Stream(), stream, sized)] == [5, 5, 5]
-        with pytest.raises(InputError, match="6 predictions came for an evaluation set of 5 rows"):
+        with pytest.raises(InputError, match="6 predictions for an evaluation set of 5 rows"):
             count_rows(sized, 6)
         assert texts_of(stream, "references", ["x", "y", "z"], LABELS, {}) == ["x", "y", "z"]
         with pytest.raises(InputError, match="3 references for an evaluation set of 5 rows"):
@@ -253,7 +253,7 @@ class TestCount:
     def test_rows_of_several_processes_are_cut_to_the_data_set(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "world_size", lambda: 2)
         assert count_rows(SplitDataset("x", 5), 8) == 5
-        with pytest.raises(SpecError, match="give the compute_metrics object in callbacks"):
+        with pytest.raises(SpecError, match="pass the compute_metrics object in callbacks"):
             count_rows(None, 8)
 
 
@@ -270,7 +270,7 @@ class TestReferences:
     def test_dict_of_references_is_selected_by_split(self) -> None:
         given: References = {"news": [["x"], ["y", "y2"], ["z"]], "talk": ["u", "v", "w"]}
         labels_of = dict[str, str]()
-        with pytest.raises(SpecError, match="give the compute_metrics object in callbacks"):
+        with pytest.raises(SpecError, match="pass the compute_metrics object in callbacks"):
             texts_of(None, "references", given, LABELS, labels_of)
         for split, wanted in (("news", [["x"], ["y", "y2"], ["z"]]), ("talk", ["u", "v", "w"])):
             labels = [f"{label} {split}" for label in LABELS]
@@ -279,13 +279,13 @@ class TestReferences:
             texts_of(SplitDataset("talk"), "references", given, LABELS, labels_of)
         with pytest.raises(SpecError, match="did you mean 'talk'"):
             texts_of(SplitDataset("tal"), "references", given, LABELS, labels_of)
-        with pytest.raises(SpecError, match="does not say which split it is: give a function"):
+        with pytest.raises(SpecError, match="does not name its split"):
             texts_of(SplitDataset(None), "references", given, LABELS, labels_of)
 
     def test_reference_function_receives_the_data_set(self) -> None:
         own = SimpleNamespace(own=["x", "y", "z"])
         assert texts_of(own, "references", lambda dataset: dataset.own, LABELS, {}) == ["x", "y", "z"]
-        with pytest.raises(SpecError, match="give the compute_metrics object in callbacks"):
+        with pytest.raises(SpecError, match="pass the compute_metrics object in callbacks"):
             texts_of(None, "references", lambda dataset: dataset.own, LABELS, {})
 
     def test_references_of_missing_rows_are_left_out(self) -> None:

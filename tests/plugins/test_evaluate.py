@@ -83,7 +83,7 @@ def test_preset_is_the_configuration_and_keys_go_to_load_or_compute() -> None:
         (["moverscore"], {"temperature": 1}, "does not use the key 'temperature'"),
         (["twmd", "embeded"], {}, "twmd has no preset 'embeded'; did you mean 'embedded'"),
         (["twmd", "embedded"], {"preset": "roberta-base"}, "two presets were given"),
-        (["twmd"], {"revision": "main"}, "give a model's revision as model='org/name@revision'"),
+        (["twmd"], {"revision": "main"}, "model='org/name@revision'"),
     ],
 )
 def test_wrong_settings_are_refused_when_a_metric_is_loaded(given: list[str], keys: dict[str, Any], words: str) -> None:

@@ -66,7 +66,7 @@ def test_output_in_another_script_counts_in_the_mean_and_is_refused_on_demand() 
 
 def test_missing_expectation_is_named() -> None:
     for given, there in (({"expected_response": "a"}, "expected_response"), (None, "none")):
-        with pytest.raises(ValueError, match=f"no expectation 'answer' to score against; there are {there}"):
+        with pytest.raises(ValueError, match=f"no expectation 'answer' to score against; the expectations are {there}"):
             genai_scorer("sbert", reference="answer")(outputs="a", expectations=given)
 
 

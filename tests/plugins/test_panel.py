@@ -143,7 +143,7 @@ def test_number_that_is_not_finite_is_left_out_with_a_warning() -> None:
         ("twmd", "metrics must be a list"),
         ([], "metrics is empty: give at least one metric"),
         (["twmd", "twmd"], "two metrics would be called 'twmd'"),
-        ([3], "3 is no metric: expected a name"),
+        ([3], "3 is not a metric"),
         (["ensemble(twdm)"], "did you mean 'twmd'"),
         ([type("Nameless", (), {"compute": lambda self: {}})()], "has no name"),
     ],

@@ -90,7 +90,7 @@ class TestInput:
         [
             (HYPOTHESES, [STREAMS[0], ["x"]], r"streams of different length \(3, 1\). SacreBLEU takes st"),
             (HYPOTHESES[:2], STREAMS, "2 hypotheses, but 3 texts in each reference stream. SacreBLEU takes"),
-            ([], [[]], "there are no hypotheses: give at least one"),
+            ([], [[]], "no hypotheses"),
         ],
     )
     def test_streams_that_cannot_be_scored_are_refused(
@@ -100,7 +100,7 @@ class TestInput:
             TWMD().corpus_score(hypotheses, references)
 
     def test_corpus_without_references_is_refused(self) -> None:
-        with pytest.raises(SpecError, match="no references: give them here, or to the metric"):
+        with pytest.raises(SpecError, match="no references"):
             TWMD().corpus_score(HYPOTHESES, None)
 
     @pytest.mark.parametrize(

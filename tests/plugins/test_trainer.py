@@ -327,7 +327,7 @@ def test_argmax_of_a_causal_model_is_refused_or_compared_where_it_has_labels(
         return found
 
     for is_callback in (True, False):
-        with pytest.raises(InputError, match="labels begin with -100"):
+        with pytest.raises(InputError, match="labels start with -100"):
             evaluate(callback=is_callback)
     for wrong in (None, "causal"):
         with pytest.raises(SpecError, match=r"turn (it|predict_with_generate) off"):
@@ -396,7 +396,7 @@ def test_rows_of_an_interrupted_evaluation_are_dropped(encoder: Path, tmp_path: 
     floats = np.zeros((2, 3, 4))
     with pytest.raises(InputError, match="must be token ids"):
         metrics(EvalPrediction(predictions=np.zeros((2, 3), dtype=int), label_ids=floats))
-    with pytest.raises(InputError, match="2 predictions came with 3 labels"):
+    with pytest.raises(InputError, match="2 predictions but 3 labels"):
         metrics(EvalPrediction(predictions=np.zeros((2, 3), dtype=int), label_ids=np.zeros((3, 3), dtype=int)))
 
 
@@ -447,7 +447,7 @@ def evaluate_in_pieces(rank: int, port: int, encoder: Path, out: Path) -> dict[s
     )
     with pytest.raises(TwmdError, match="^rank 0 of 2 failed: ValueError: no cats$"):
         trainer(out / "broken", make_compute_metrics(tiny.tokenizer(), [Broken()]), ddp_backend="gloo").evaluate()
-    with pytest.raises(ValueError, match="give the compute_metrics object in callbacks"):
+    with pytest.raises(ValueError, match="pass the compute_metrics object in callbacks"):
         trainer(out / "alone", make(encoder), ddp_backend="gloo", callback=False).evaluate()
     assert torch.distributed.get_rank() == rank
     torch.distributed.destroy_process_group()

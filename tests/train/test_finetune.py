@@ -151,7 +151,7 @@ def test_full_training_changes_network_and_transfers_means(bert: str, tmp_path: 
     ("source", "holdout", "words"),
     [
         (None, named_words(20, 1), r"held out \(words1\): words1 20 of 20 \(the first: 1\);"),
-        ("source", named_words(6, 2), r"^words2 has no sources, and twmd compares with them"),
+        ("source", named_words(6, 2), r"^words2 has no sources"),
         (
             "source",
             named_words(6, 2)._replace(rated=rated_words(6, 2)._replace(source=["Satz  4", *"abcde"])),
@@ -172,7 +172,7 @@ def test_diverging_run_ends_with_an_error(bert: str, tmp_path: Path, run: cli.Ru
     train = write_words(tmp_path / "train.jsonl", 40, 1)
     command = f"train metric {train} -m twmd -o {tmp_path}/out --device cpu --batch 8 --learning-rate 1e30"
     status, _, err = run(f"{command} --set model={bert} layer=2 centering=none")
-    message = r"twmd: training diverged at step \d+: train anew, in a new folder, with a lower one \(the learning rate"
+    message = r"twmd: training diverged at step \d+: train again, in a new folder, with a lower one \(the learning rate"
     assert (status, bool(re.search(message, err))) == (1, True)
 
 
@@ -235,8 +235,8 @@ def test_run_interrupted_in_a_checkpoint_ends_like_a_whole_run(
     state["log_history"][0]["seconds"] = 3600.0  # as if the killed run had taken an hour
     (reached / STATE).write_text(json.dumps(state), encoding="utf-8")
     for more, message in (
-        ("", "holds an interrupted run: go on with it by --resume, or remove the folder"),
-        ("--resume --seed 1", "an interrupted run of another plan: seed was 12345 and is 1."),
+        ("", "holds an interrupted run: continue it with --resume"),
+        ("--resume --seed 1", "an interrupted run of another plan: seed was 12345, is 1."),
     ):
         status, _, err = run(f"{command} {killed} {more}")
         assert (status, message in err) == (2, True)
@@ -263,7 +263,7 @@ def test_full_disk_is_one_error_and_the_run_can_be_resumed(
     command += f" --set model={bert} layer=2"
     with limit_files(largest):
         status, _, err = run(command)
-    hint = r"Checkpoints are kept: make room, and continue with --resume\."
+    hint = r"Checkpoints are kept: free some space, and continue with --resume\."
     assert status == 1
     assert re.fullmatch(rf"twmd: cannot write {tmp_path}/out: .+\. {hint}\n", err)
     assert run(f"{command} --resume")[0] == 0

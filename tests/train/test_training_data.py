@@ -25,7 +25,7 @@ from twmd_registry.train.recipe import Recipe
     ("ratings", "message"),
     [
         ([1.0, 2.0, float("nan")], r"^set: ratings\[2\] is nan; expected a finite number: leave the segment out\.$"),
-        ([0.5, 0.5, 0.5], r"^set: ratings do not vary \(all 3 are 0\.5\); there is nothing to learn"),
+        ([0.5, 0.5, 0.5], r"^set: ratings do not vary \(all 3 are 0\.5\); nothing can be learned"),
         ([1.0, 1.0 + 1e-7, 1.0], r"^set: ratings do not vary \(all 3 are 1\)"),
     ],
 )
@@ -61,7 +61,7 @@ def test_shared_references_are_refused_where_held_out_and_counted_in_dev() -> No
     with pytest.raises(InputError, match=rf"held out \(test\): {found}"):
         check_held_out([train, dev], [TrainingData("test", tested)])
     dev.rated.references[0] = copy
-    message = r"^words2: segments whose reference is in the training data, too: 1 of 10; dev flatters the model\.$"
+    message = r"^words2: segments whose reference is also in the training data: 1 of 10; dev flatters the model\.$"
     with pytest.warns(TwmdWarning, match=message):
         warn_about_overlap([train], [dev])
 

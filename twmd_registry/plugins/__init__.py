@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def metric_classes(base: type[T], module: str) -> dict[MetricName, type[T]]:
-    """Return for a framework's module a subclass of `base` per metric, under the metric's name for classes."""
+    """Return a subclass of `base` per metric, under the metric's class name, for a framework's module."""
     from twmd_registry.registry.metrics import CATALOGUE
 
     return {
@@ -24,7 +24,7 @@ def metric_classes(base: type[T], module: str) -> dict[MetricName, type[T]]:
 
 
 def name_of(spec: MetricSpec, preset: str | None = None) -> str:
-    """Return a name for a metric beside others in a framework: its metric, preset, and changed keys.
+    """Name a metric within a framework by its metric, preset and changed keys.
 
     >>> from twmd_registry import load
     >>> name_of(load("twmd").requested), name_of(load("twmd", layer=6).requested)
@@ -33,14 +33,15 @@ def name_of(spec: MetricSpec, preset: str | None = None) -> str:
     from twmd_registry.registry.spec import keys_to_set, make_spec
 
     if spec.members:
-        members = (f"{'' if one.weight == 1 else f'{one.weight:g}-'}{name_of(one.spec)}" for one in spec.members)
+        members = (f"{'' if m.weight == 1 else f'{m.weight:g}-'}{name_of(m.spec)}" for m in spec.members)
         return "-".join([str(spec.metric), *members])
     changed = keys_to_set(spec)
     usual = make_spec(spec.metric, preset) if preset else None
     parts = [str(spec.metric)]
     if usual and keys_to_set(usual):
-        own, theirs = spec.texts(), usual.texts()
+        texts, usual_texts = spec.texts(), usual.texts()
         parts.append(str(preset))
-        changed = {name: own.get(name, "none") for name in {**theirs, **own} if own.get(name) != theirs.get(name)}
+        names = usual_texts | texts
+        changed = {name: texts.get(name, "none") for name in names if texts.get(name) != usual_texts.get(name)}
     parts += [part for pair in changed.items() for part in pair]
     return "_".join(re.sub(r"[^\w.-]+", "-", part).strip("-") for part in parts)

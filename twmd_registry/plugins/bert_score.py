@@ -1,8 +1,8 @@
-"""bert_score's functions, with its arguments and its numbers, on this package's engine.
+"""bert_score's functions with its arguments and numbers, on this package's engine.
 
-    from twmd_registry.plugins.bert_score import score  # in place of: from bert_score import score
+    from twmd_registry.plugins.bert_score import score  # instead of: from bert_score import score
 
-Every result has a signature, by which `twmd_registry.load` scores again without this module.
+Every result has a signature, with which `twmd_registry.load` reproduces it without this module.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ if TYPE_CHECKING:
 __all__ = ["BERTScorer", "plot_example", "score"]
 
 BATCH_SIZE = 64
-"""Pairs of a batch, whose longest text bert_score pads the others to."""
+"""Pairs per batch; bert_score pads texts to the longest of their batch."""
 ITS_VERSION = "0.3.12"
-"""The version that bert_score 0.3.13 writes into its hash."""
+"""Version that bert_score 0.3.13 writes into its hash."""
 ARGUMENTS = frozenset(
     {"lang", "model_type", "num_layers", "verbose", "batch_size", "nthreads", "all_layers", "rescale_with_baseline"}
     | {"baseline_path", "use_fast_tokenizer"}
 )
-"""Arguments of bert_score that are no keys or run options here."""
+"""Arguments of bert_score that are neither keys nor run options here."""
 
 
 class Scores(tuple[Tensor, Tensor, Tensor]):
-    """Precision, recall and F1, as bert_score returns them; each of shape (N,), or (L, N) of all layers.
+    """Precision, recall and F1 as returned by bert_score; each of shape (N,), or (L, N) with all layers.
 
     Attributes:
-        signature: The applied specification; of all layers, one line per layer.
+        signature: The applied specification; with all layers, one line per layer.
     """
 
     signature: str
 
 
 class Hash(str):
-    """bert_score's own name for its settings.
+    """bert_score's name for its settings.
 
     Attributes:
         signature: The applied specification, as in `Scores`.
@@ -82,36 +82,36 @@ def score(
     baseline_path: str | None = None,
     use_fast_tokenizer: bool = False,
 ) -> Any:
-    """Score candidates against their references, as ``bert_score.score``.
+    """Score candidates against their references, like ``bert_score.score``.
 
     Args:
         cands: Generated texts.
-        refs: One text per candidate, or a list of texts per candidate, of which the best counts.
-        model_type: A model on the Hub, or a folder; the model of `lang` if not given.
-        num_layers: The layer that is read; the one of bert_score's table if not given, and for a model that it does not
-            know five sixths of its depth.
-        verbose: Print how long it took.
-        idf: Weigh tokens by how rare they are in the references; or a dict that bert_score's ``get_idf_dict`` made.
+        refs: One text per candidate, or a list of texts of which the best counts.
+        model_type: A Hub model or a folder; defaults to the model of `lang`.
+        num_layers: The layer to read. Defaults to bert_score's table, or to five sixths of the depth of a model that is
+            not in it.
+        verbose: Whether to print the time.
+        idf: Whether to weight tokens by their rarity in the references, or a dict from bert_score's ``get_idf_dict``.
         device: Device of the encoder.
-        batch_size: Pairs of a batch. In bert_score a text that is shorter than the longest of its batch ends in a
-            partner of similarity 0; with 1 a score depends on its own pair alone.
-        nthreads: Not used: the tokenizer uses the cores by itself.
-        all_layers: Score by each hidden state.
-        lang: Language of the texts, as ``en``.
-        return_hash: Return bert_score's hash, too.
-        rescale_with_baseline: Rescale so that unrelated texts score 0, by bert_score's table for `lang`.
-        baseline_path: A table to rescale by in its place, with a line LAYER,P,R,F and below it one per layer.
-        use_fast_tokenizer: Named in the hash; tokenizers are always the fast ones.
+        batch_size: Pairs per batch. In bert_score, a text that is shorter than the longest of its batch has a partner
+            of similarity 0. With 1, a score depends on its own pair only.
+        nthreads: Ignored; the tokenizer uses all cores.
+        all_layers: Whether to score with every hidden state.
+        lang: Language of the texts, such as ``en``.
+        return_hash: Whether to return bert_score's hash too.
+        rescale_with_baseline: Whether to rescale so that unrelated texts score 0, by bert_score's table for `lang`.
+        baseline_path: Another table to rescale by, with a header LAYER,P,R,F and one line per layer.
+        use_fast_tokenizer: Only named in the hash; tokenizers are always fast ones.
 
     Returns:
-        `Scores`; with `return_hash` a pair of these and a `Hash`.
+        `Scores`; with `return_hash` a pair of `Scores` and `Hash`.
 
     Raises:
         InputError: The texts cannot be scored; names the row.
-        SpecError: Neither a model nor a language, or a dict of weights that bert_score did not make.
+        SpecError: Neither a model nor a language is given, or a dict of weights is not bert_score's.
         ModelError: The model, or a baseline for it, is missing.
     """
-    own = BERTScorer(
+    scorer = BERTScorer(
         model_type,
         num_layers,
         batch_size,
@@ -125,18 +125,18 @@ def score(
         use_fast_tokenizer=use_fast_tokenizer,
     )
     if isinstance(idf, Mapping):
-        own.take_idf(idf)
-    scored = own.score(cands, refs, verbose, batch_size, return_hash)
-    _LATEST[:] = [own]
+        scorer.take_idf(idf)
+    scored = scorer.score(cands, refs, verbose, batch_size, return_hash)
+    _LATEST[:] = [scorer]
     return scored
 
 
 _LATEST: list[BERTScorer] = []
-"""The scorer of the latest `score`: it keeps its model in memory, so that a loop of calls loads it once."""
+"""The scorer of the latest `score`. It keeps its model in memory, so that a loop of calls loads it once."""
 
 
 class BERTScorer:
-    """Scores by one model, as ``bert_score.BERTScorer``: with its properties, and `signature` beside `hash`."""
+    """Scores by one model, like ``bert_score.BERTScorer``, with its properties, and `signature` beside `hash`."""
 
     def __init__(
         self,
@@ -153,11 +153,13 @@ class BERTScorer:
         baseline_path: str | None = None,
         use_fast_tokenizer: bool = False,
     ) -> None:
-        """Keep the settings; `idf_sents` are texts in which tokens are counted, those of the references of every call
-        if not given. Other arguments, and errors, are those of `score`.
+        """Store the settings.
+
+        Tokens are counted in `idf_sents`, by default in every call's references. Other arguments, and errors, are those
+        of `score`.
         """
         if model_type is None and lang is None:
-            raise SpecError("give model_type, or lang for bert_score's model of a language.")
+            raise SpecError("pass model_type, or lang for bert_score's model of a language.")
         keys = read_arguments(
             {
                 "model_type": model_type,
@@ -189,7 +191,7 @@ class BERTScorer:
 
     @property
     def num_layers(self) -> int:
-        """The layer that is read; loads the model where its depth decides."""
+        """The layer to read. Loads the model if its depth decides."""
         return int(self._keys["layer"] if "layer" in self._keys else str(self._scorer.spec.layer))
 
     @property
@@ -209,8 +211,8 @@ class BERTScorer:
         return self._hash(self.signature)
 
     def _hash(self, signature: str) -> Hash:
-        weighed = "_idf" if self.idf else "_no-idf"
-        text = f"{self.model_type}_L{self.num_layers}{weighed}_version={ITS_VERSION}"
+        weighted = "_idf" if self.idf else "_no-idf"
+        text = f"{self.model_type}_L{self.num_layers}{weighted}_version={ITS_VERSION}"
         text += f"(hug_trans={metadata.version('transformers')})"
         if self.rescale_with_baseline:
             text += "-custom-rescaled" if self.baseline_path is not None else "-rescaled"
@@ -219,19 +221,17 @@ class BERTScorer:
         return made
 
     def compute_idf(self, sents: Iterable[str]) -> None:
-        """Count tokens in some texts, for the weights of all further calls; the counts are kept as ``twmd fit idf``
-        keeps them.
-        """
+        """Count tokens in texts to weight all further calls. Counts are saved like those of ``twmd fit idf``."""
         self._take(self._backend.fit_idf([text.strip() for text in sents]))
 
     def take_idf(self, weights: Mapping[int, float]) -> None:
-        """Take the weights that bert_score's ``get_idf_dict`` returned; raises `SpecError` for any others."""
+        """Use the weights that bert_score's ``get_idf_dict`` returned; raise `SpecError` for any others."""
         unseen: Callable[[], float] | None = getattr(weights, "default_factory", None)
         documents = round(math.exp(unseen()) - 1) if unseen else 0
         counts = {int(token): round((documents + 1) / math.exp(weight) - 1) for token, weight in weights.items()}
         rounded = {token: math.log((documents + 1) / (count + 1)) for token, count in counts.items()}
         if not unseen or any(abs(rounded[int(token)] - weight) > 1e-6 for token, weight in weights.items()):
-            raise SpecError("idf: expected True, False, or a dict that bert_score's get_idf_dict made from texts.")
+            raise SpecError("idf: expected True, False, or a dict made by bert_score's get_idf_dict.")
         self._take(write_frequencies(self._backend.model, counts, documents))
 
     def _take(self, frequencies: FittedFile) -> None:
@@ -255,17 +255,18 @@ class BERTScorer:
         layers = range(self._backend.model.depth + 1) if self.all_layers else [None]
         scorers = [self._make(batch_size, **({} if k is None else {"layer": k})) for k in layers]
         results = score_all(scorers, _strip(cands), _strip(refs))
-        sides = torch.tensor(np.array([(one.precision, one.recall, one.f1) for one in results]), dtype=torch.float32)
+        sides = torch.tensor(np.array([(r.precision, r.recall, r.f1) for r in results]), dtype=torch.float32)
         scores = Scores(sides.transpose(0, 1) if self.all_layers else sides[0])
-        scores.signature = "\n".join(str(one.signature) for one in results)
+        scores.signature = "\n".join(str(result.signature) for result in results)
         if verbose:
             seconds = time.perf_counter() - started
             print(f"done in {seconds:.2f} seconds, {len(results[0].scores) / seconds:.2f} sentences/sec")
         return (scores, self._hash(scores.signature)) if return_hash else scores
 
     def plot_example(self, candidate: str, reference: str, fname: str | Path = "") -> Figure:
-        """Draw the similarities of all words of two texts, without special tokens, and rescaled as scores are; write
-        the picture to `fname`, if given, or else show it where matplotlib has a window or a notebook.
+        """Draw the similarities of all words of two texts, without special tokens and rescaled like scores.
+
+        The picture is written to `fname`, or else shown if matplotlib has a window or notebook.
         """
         import matplotlib as mpl
         import matplotlib.pyplot as plt
@@ -311,8 +312,8 @@ def plot_example(
     use_fast_tokenizer: bool = False,
     fname: str | Path = "",
 ) -> Figure:
-    """Draw the similarities of two texts' words, as `BERTScorer.plot_example`; other arguments are those of `score`."""
-    own = BERTScorer(
+    """Draw the similarities of two texts' words, like `BERTScorer.plot_example`; other arguments as for `score`."""
+    scorer = BERTScorer(
         model_type,
         num_layers,
         lang=lang,
@@ -320,38 +321,38 @@ def plot_example(
         baseline_path=baseline_path,
         use_fast_tokenizer=use_fast_tokenizer,
     )
-    return own.plot_example(candidate, reference, fname)
+    return scorer.plot_example(candidate, reference, fname)
 
 
-def read_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return keys and run options for the preset ``bertscore``, from arguments of bert_score and keys among them.
+def read_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert arguments of bert_score, with keys among them, to keys and run options for the preset ``bertscore``.
 
     >>> read_arguments({"lang": "en", "num_layers": 5, "idf": True, "device": "cpu"})
     {'idf': 'references', 'device': 'cpu', 'model': 'roberta-large', 'layer': 5}
     """
-    if given.get("all_layers"):
+    if arguments.get("all_layers"):
         raise SpecError("all_layers gives many scores per segment: use twmd_registry.plugins.bert_score.score.")
-    keys = {name: value for name, value in given.items() if name not in ARGUMENTS}
-    if isinstance(given.get("idf"), bool):
-        keys["idf"] = "references" if given["idf"] else "none"
-    lang = None if given.get("lang") is None else str(given["lang"]).lower()
-    model = given.get("model_type") or (model_of_language(lang) if lang else None)
+    keys = {name: value for name, value in arguments.items() if name not in ARGUMENTS}
+    if isinstance(arguments.get("idf"), bool):
+        keys["idf"] = "references" if arguments["idf"] else "none"
+    lang = None if arguments.get("lang") is None else str(arguments["lang"]).lower()
+    model = arguments.get("model_type") or (model_of_language(lang) if lang else None)
     if model:
         keys["model"] = model
-    layer = given.get("num_layers") if given.get("num_layers") is not None else layer_of_model(str(model))
+    layer = arguments.get("num_layers") if arguments.get("num_layers") is not None else layer_of_model(str(model))
     if layer is not None:
         keys["layer"] = layer
-    if given.get("batch_size") is not None:
-        keys["padding"] = given["batch_size"] if given["batch_size"] > 1 else "none"
-    if given.get("rescale_with_baseline"):
-        if not (lang or given.get("baseline_path")):
-            raise SpecError("rescale_with_baseline takes the baseline of a language: give lang, or baseline_path.")
-        keys["baseline"] = given.get("baseline_path") or f"bert_score:{lang}"
+    if arguments.get("batch_size") is not None:
+        keys["padding"] = arguments["batch_size"] if arguments["batch_size"] > 1 else "none"
+    if arguments.get("rescale_with_baseline"):
+        if not (lang or arguments.get("baseline_path")):
+            raise SpecError("rescale_with_baseline needs a language's baseline: pass lang, or baseline_path.")
+        keys["baseline"] = arguments.get("baseline_path") or f"bert_score:{lang}"
     return keys
 
 
 def _strip(texts: Any) -> Any:
-    """Return texts, or lists of texts, without white space around them; anything else as it is, to be refused."""
+    """Return texts, or lists of texts, without surrounding white space; anything else unchanged, to be refused."""
     if isinstance(texts, str):
         return texts.strip()
     return [_strip(text) for text in texts] if isinstance(texts, list | tuple) else texts

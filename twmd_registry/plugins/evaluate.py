@@ -1,4 +1,4 @@
-"""The base class of the `evaluate` modules: it checks rows, keeps the specification and calls the engine."""
+"""The base class of the `evaluate` modules: checks rows, keeps the specification and calls the engine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from twmd_registry.registry.options import split_options
 from twmd_registry.registry.spec import BERTSCORE, make_spec
 
 EVALUATE_SETTINGS = frozenset(inspect.signature(evaluate.EvaluationModule.__init__).parameters)
-"""Keywords of `evaluate` itself; every other keyword must be one of our keys or run options."""
+"""Keywords of `evaluate`; every other keyword must be one of our keys or run options."""
 
 
 class _Rows(NamedTuple):
@@ -35,32 +35,32 @@ class _Rows(NamedTuple):
 class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
     """One metric of the registry as an `evaluate.Metric`.
 
-    Every key of the specification and every run option can be given to ``evaluate.load`` and to ``compute``;
-    ``config_name`` is the preset. What is given to ``compute`` holds for that call.
+    ``evaluate.load`` and ``compute`` take every key of the specification and every run option; ``config_name`` is the
+    preset. Arguments of ``compute`` hold for that call.
 
-    Rows are kept in memory, whatever `evaluate`'s ``keep_in_memory`` says: a file would leave its lock behind when a
-    computation fails. With ``num_process`` they lie in files, through which processes gather them. A metric can be
-    copied and pickled together with its rows, and used by several threads.
+    Rows stay in memory regardless of `evaluate`'s ``keep_in_memory``, because a file would leave its lock behind if a
+    computation failed. With ``num_process`` they are in files, through which processes gather them. A metric can be
+    copied and pickled with its rows, and used by several threads.
     """
 
     @property
     @abc.abstractmethod
     def metric(self) -> MetricName:
-        """The metric of the registry."""
+        """The metric."""
 
     def __init__(self, config_name: str | None = None, preset: str | None = None, **settings: Any) -> None:
-        """Check and keep the settings; no model is loaded before `compute`.
+        """Check and store the settings; no model is loaded before `compute`.
 
         Args:
             config_name: A preset.
-            preset: The same, by the name it has elsewhere.
+            preset: The same, under its usual name.
             settings: Keys of the specification, run options, and `evaluate`'s own settings.
 
         Raises:
-            SpecError: Unknown preset or key, or a value that is not possible.
+            SpecError: An unknown preset or key, or an impossible value.
         """
         if config_name and preset and config_name != preset:
-            raise SpecError(f"two presets were given: {config_name!r} and preset={preset!r}: give one of them.")
+            raise SpecError(f"two presets were given, {config_name!r} and preset={preset!r}: pass one of them.")
         config_name = config_name or preset
         self._preset = config_name
         self._settings = {name: settings.pop(name) for name in tuple(settings) if name not in EVALUATE_SETTINGS}
@@ -69,7 +69,7 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         self._rows = _Rows([], [])
         self._lock = threading.RLock()
         if any(frame.f_globals.get("__name__") == "lm_eval.api.registry" for frame, _ in traceback.walk_stack(None)):
-            # lm_eval fails next where a metric has no aggregation: with ours it calls `compute`, which says what to do
+            # lm_eval would fail for a metric without an aggregation. With ours it calls `compute`, which explains.
             importlib.import_module("twmd_registry.plugins.lm_eval")
 
     def _make_scorer(self, settings: dict[str, Any]) -> Scorer:
@@ -93,30 +93,30 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         )
 
     def __len__(self) -> int:
-        """Return the number of rows that were added."""
+        """Return the number of added rows."""
         return len(self._rows.predictions) if self.num_process == 1 else super().__len__()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return everything but the lock, with the rows.
 
         Raises:
-            SpecError: There are rows for several processes, which lie in a locked file.
+            SpecError: There are rows for several processes, which are in a locked file.
         """
         with self._lock:
             if self.num_process > 1 and len(self):
-                raise SpecError("rows for several processes lie in a locked file: compute() before you copy a metric.")
+                raise SpecError("rows for several processes are in a locked file: compute() before you copy a metric.")
             state: dict[str, Any] = vars(self) | {"_rows": _Rows([*self._rows.predictions], [*self._rows.references])}
             del state["_lock"]
             return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take everything, with a lock of one's own."""
+        """Restore everything, with a new lock."""
         self.__dict__.update(state, _lock=threading.RLock())
-        for name in ("compute", "add", "add_batch"):  # `evaluate` binds them, with longer docstrings, to each object
+        for name in ("compute", "add", "add_batch"):  # `evaluate` binds these to every object, with longer docstrings
             setattr(self, name, MethodType(state[name].__func__, self))
 
     def add_batch(self, *, predictions: Any = None, references: Any = None, **other: Any) -> None:
-        """Add some predictions and references; every row is checked at once. Sources are for `compute`.
+        """Add predictions and references; every row is checked immediately. Sources are passed to `compute`.
 
         Raises:
             InputError: The texts cannot be scored; names the row.
@@ -133,7 +133,7 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
                 super().add_batch(predictions=texts, references=targets)
 
     def _check(self, predictions: Any, references: Any) -> tuple[list[str], list[list[str]]]:
-        """Return checked rows; without references, which `compute` does not need for sources, these are empty lists."""
+        """Return checked rows; references are empty lists if `compute` gets sources instead."""
         if references is None:
             texts = check_rows(predictions, "predictions", first_row=len(self))
             if not texts:
@@ -152,8 +152,10 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         references: Any = None,
         **other: Any,
     ) -> None:
-        """Add one prediction and its reference, or list of references; `evaluate.combine` uses the names in the plural.
-        A reference that is given as None is empty, as in a list; without one, its source is for `compute`.
+        """Add one prediction with its reference or list of references.
+
+        `evaluate.combine` uses the plural names. A reference of None is empty, as in a list. Without a reference,
+        `compute` needs sources.
 
         Raises:
             InputError: The texts cannot be scored; names the row.
@@ -165,38 +167,38 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
     def compute(
         self, *, predictions: Any = None, references: Any = None, sources: Any = None, **keys: Any
     ) -> dict[str, Any] | None:
-        """Score everything that was added, or the texts given here.
+        """Score everything that was added, or the given texts.
 
         Args:
             predictions: As for `Scorer.score`.
             references: As for `Scorer.score`.
-            sources: As for `Scorer.score`, of everything that was added.
+            sources: As for `Scorer.score`, for everything that was added.
             keys: Keys of the specification and run options, for this call only.
 
         Returns:
             The corpus score under the metric's name; corpus precision, recall and f1 for two-sided metrics; numbers of
-            segments and of truncated, empty, unknown and repeated texts (`Counts`); scores per segment; the signature.
+            segments and of truncated, empty, unknown and repeated texts (`Counts`); per-segment scores; the signature.
             None on every process but the first.
 
         Raises:
-            InputError: The texts cannot be scored, or there are none; lm_eval calls it without our registration.
-            SpecError: An unknown key or a value that is not possible.
+            InputError: The texts cannot be scored, there are none, or lm_eval calls it without our registration.
+            SpecError: An unknown key or an impossible value.
 
         Warns:
             TwmdWarning: As for `Scorer.score`.
         """
         if sys._getframe(1).f_globals.get("__name__") == "lm_eval.api.task":  # noqa: SLF001 (inspect's is slower)
             how = "import twmd_registry.plugins.lm_eval before the task is loaded, or name its corpus_score in YAML"
-            raise InputError(f"lm_eval calls metrics of evaluate pair by pair: {how}, without hf_evaluate.")
+            raise InputError(f"lm_eval calls evaluate's metrics pair by pair: {how}, without hf_evaluate.")
         self._make_scorer(self._settings | keys)
         if sources is not None:
             keys["sources"] = check_rows(sources, "sources")
-        with self._lock:  # of several threads each scores its own rows
+        with self._lock:  # every thread scores its own rows
             if predictions is not None or references is not None:
                 self.add_batch(predictions=predictions, references=references)
             elif not len(self):
                 raise InputError(
-                    "there is nothing to score: give predictions and references, or add_batch() them first."
+                    "there is nothing to score: pass predictions and references, or add_batch() them first."
                 )
             if self.num_process > 1:
                 result: dict[str, Any] | None = super().compute(**keys)
@@ -211,7 +213,7 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         return scorer.score(predictions, references if any(references) else None, sources).as_dict()
 
     def close(self) -> None:
-        """Release the model; the next `compute` loads it again."""
+        """Release the model. The next `compute` loads it again."""
         self.scorer.close()
 
 
@@ -219,7 +221,7 @@ INPUTS = """
 Args:
     predictions: Generated texts, one per segment.
     references: One text per segment, or a list of texts per segment.
-    sources: The texts that were translated, for against=source or both.
+    sources: Source texts, for against=source or both.
     **keys: Keys of the specification, for this call only.
 
 Examples:

@@ -1,9 +1,9 @@
 """Make ``evaluate.load("twmd")`` return the installed metric. Standard library only.
 
-`evaluate` has no entry points: `arm` wraps its function ``evaluate.loading.evaluation_module_factory``, now or when
+`evaluate` has no entry points. `arm` therefore wraps ``evaluate.loading.evaluation_module_factory``, now or when
 `evaluate` is imported, so that it returns the installed module for our names.
 
-Without our import, ``evaluate.load`` asks the Hub first. When that fails, it takes the newest of the modules that
+Without our import, ``evaluate.load`` asks the Hub first. If that fails, it takes the newest of the modules that
 `install` writes: ``<HF_MODULES_CACHE>/evaluate_modules/metrics/evaluate-metric--NAME/<64 hexadecimal digits>/NAME.py``.
 """
 
@@ -28,33 +28,33 @@ from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.paths import write_atomically
 
 PATCHED = "evaluate.loading"
-"""The module that holds the factory."""
+"""Module with the factory."""
 
 
 def metrics_folder() -> Path:
-    """Return the folder of the metric modules: inside the package when installed, beside it in a checkout."""
+    """Return the folder of the metric modules: inside the installed package, or beside it in a checkout."""
     package = Path(__file__).resolve().parents[1]
     installed = package / "metrics"
     return installed if (installed / MetricName.TWMD).is_dir() else package.parent / "metrics"
 
 
 METRICS = tuple(str(name) for name in MetricName if (metrics_folder() / name).is_dir())
-"""The metrics with an `evaluate` module."""
+"""Metrics with an `evaluate` module."""
 
 
 def path(metric: str) -> str:
     """Return the folder of a metric's module, for ``evaluate.load(twmd_registry.path("twmd"))``.
 
     Raises:
-        SpecError: There is no such metric.
+        SpecError: The metric is unknown.
     """
     if metric not in METRICS:
-        raise SpecError(f"there is no evaluate module for {metric!r}; {menu(str(metric), METRICS)}.")
+        raise SpecError(f"no evaluate module for {metric!r}; {menu(str(metric), METRICS)}.")
     return str(metrics_folder() / metric)
 
 
 def module_name(name: str) -> str | None:
-    """Return the dotted name of the module for a metric's name or its `path`; None for anything else."""
+    """Return the module's dotted name for a metric's name or `path`; None for anything else."""
     for metric in METRICS:
         if name == metric or name == str(metrics_folder() / metric):
             return f"twmd_registry.metrics.{metric}.{metric}"
@@ -71,7 +71,7 @@ def arm() -> None:
 
 
 def wrap_factory(loading: ModuleType) -> None:
-    """Wrap the factory: it resolves our names, without a ``revision`` (SpecError), and passes all others on."""
+    """Wrap the factory to resolve our names, without a ``revision`` (SpecError), and pass on all others."""
     original = getattr(loading, "evaluation_module_factory", None)
     if original is None:
         return
@@ -82,14 +82,14 @@ def wrap_factory(loading: ModuleType) -> None:
         if module is None:
             return original(path, module_type, *args, **kwargs)
         if kwargs.get("revision") is not None:
-            raise SpecError("revision is evaluate's own keyword: give a model's revision as model='org/name@revision'.")
+            raise SpecError("revision is evaluate's own keyword: pass a model's revision as model='org/name@revision'.")
         return loading.ImportableModule(module, "0" * 64)
 
     loading.evaluation_module_factory = factory  # type: ignore[attr-defined]
 
 
 def _find_spec(name: str, _path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:
-    """Find `PATCHED` by the other finders, once, so that the factory is wrapped when the module is loaded."""
+    """Find `PATCHED` once, through the other finders, so that the factory is wrapped when the module is loaded."""
     if name != PATCHED:
         return None
     with contextlib.suppress(ValueError):
@@ -100,7 +100,7 @@ def _find_spec(name: str, _path: Sequence[str] | None, _target: ModuleType | Non
 
         def run_and_wrap(module: ModuleType) -> None:
             run(module)
-            # An error in here must not break `import evaluate`.
+            # An error here must not break `import evaluate`.
             with contextlib.suppress(Exception):
                 wrap_factory(module)
 
@@ -109,30 +109,30 @@ def _find_spec(name: str, _path: Sequence[str] | None, _target: ModuleType | Non
 
 
 _FINDER: Any = SimpleNamespace(find_spec=_find_spec)
-"""A finder of modules, as `sys.meta_path` holds them."""
+"""A module finder for `sys.meta_path`."""
 
 
 def metrics_cache() -> Path:
-    """Return `evaluate`'s folder of cached metrics; it follows HF_MODULES_CACHE, HF_HOME and XDG_CACHE_HOME."""
+    """Return `evaluate`'s folder of cached metrics, by HF_MODULES_CACHE, HF_HOME or XDG_CACHE_HOME."""
     from huggingface_hub.constants import HF_HOME
 
     return Path(os.environ.get("HF_MODULES_CACHE") or Path(HF_HOME) / "modules") / "evaluate_modules" / "metrics"
 
 
 def _results_cache() -> Path:
-    """Return where `evaluate` keeps what a metric collects while it computes."""
+    """Return `evaluate`'s folder for rows that a metric collects."""
     from huggingface_hub.constants import HF_HOME
 
     return Path(os.environ.get("HF_METRICS_CACHE") or Path(HF_HOME) / "metrics")
 
 
 def is_installed() -> bool:
-    """Return whether the cache has every metric's module as this version of the package writes it."""
+    """Return whether the cache has every metric's module in this version."""
     return all(_cached_module(metric).is_file() for metric in METRICS)
 
 
 def install() -> Path:
-    """Write every metric's module into `evaluate`'s cache, in place of older ones; return the cache's folder."""
+    """Write every metric's module into `evaluate`'s cache, replacing older ones; return the cache's folder."""
     uninstall()
     for metric in METRICS:
         write_atomically(_cached_module(metric), _source(metric).read_bytes())
@@ -140,8 +140,9 @@ def install() -> Path:
 
 
 def uninstall() -> bool:
-    """Remove the metrics' modules from `evaluate`'s cache: what `install` wrote, in this version or an older one, and
-    copies that `evaluate` made; return whether there was anything.
+    """Remove the metrics' modules from `evaluate`'s cache; return whether there were any.
+
+    It removes what any version of `install` wrote, and copies made by `evaluate`.
     """
     removed = [_remove_modules(metric) for metric in METRICS]
     return any(removed)
@@ -157,11 +158,12 @@ def _cached_module(metric: str) -> Path:
 
 
 def _remove_modules(metric: str) -> bool:
-    """Remove what `evaluate` and `install` keep of a metric: its modules that import this package, the folders around
-    them if nothing else is there, locks, and the empty folder of its results; return whether there were any modules.
+    """Remove a metric's modules that import this package; return whether there were any.
+
+    Folders with nothing else, locks, and the empty folder of results are removed too.
     """
     found = False
-    for name in (f"evaluate-metric--{metric}", metric):  # of the Hub, which `install` imitates; loaded by its path
+    for name in (f"evaluate-metric--{metric}", metric):  # loaded from the Hub, like `install`'s; loaded by path
         folder = metrics_cache() / name
         ours = [module.parent for module in folder.glob(f"*/{metric}.py") if b"twmd_registry" in module.read_bytes()]
         for module_folder in ours:

@@ -1,4 +1,4 @@
-"""Our metrics as scorers of inspect_ai, with mean and standard error; samples that wait are scored together."""
+"""Our metrics as scorers for inspect_ai, with mean and standard error. Waiting samples are scored together."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ except ImportError as error:
 def metric_scorer(
     metric: str = "twmd", preset: str | None = None, *, name: str | None = None, **keys: Unpack[MetricKeys]
 ) -> Any:
-    """Make a scorer of inspect_ai: it scores a sample's output against its target or targets.
+    """Make a scorer for inspect_ai that scores a sample's output against its target or targets.
 
-    Its values are scores as they are; inspect_ai's ``mean`` and ``stderr`` are taken of them. The signature is in every
-    ``Score.metadata``. A warning names its sample.
+    Scores are not rescaled, and inspect_ai's ``mean`` and ``stderr`` summarise them. Every ``Score.metadata`` has the
+    signature. A warning names its sample.
 
     Args:
         metric: A metric or signature, as for `twmd_registry.load`.
         preset: A preset's name.
-        name: The name of the scores in the log, by default the metric's with its preset and changed keys
+        name: The scores' name in the log, by default the metric's with its preset and changed keys
             (``twmd_layer_6``).
-        keys: Keys of the specification and run options; ``any_language`` is true unless given: one output in another
-            script is no reason to end an evaluation.
+        keys: Keys of the specification and run options. ``any_language`` defaults to true, because one output in
+            another script should not end an evaluation.
 
     Raises:
         SpecError: As for `twmd_registry.load`, or scores depend on the other samples (see `Batcher`).

@@ -1,4 +1,4 @@
-"""Our metrics in MLflow: a scorer of GenAI evaluations, and a metric of classic ones."""
+"""Our metrics in MLflow: a scorer for GenAI evaluations, and a metric for classic ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ except ImportError as error:
 
 
 EXPECTATION = "expected_response"
-"""MLflow's own name of an expectation."""
+"""MLflow's name for an expectation."""
 
 
 def genai_scorer(
@@ -32,19 +32,19 @@ def genai_scorer(
     reference: str = EXPECTATION,
     **keys: Unpack[MetricKeys],
 ) -> Any:
-    """Make a scorer for ``mlflow.genai.evaluate``: every row's output against a reference among its expectations.
+    """Make a scorer for ``mlflow.genai.evaluate``: every row's output against a reference in its expectations.
 
-    Its `Feedback` has the score as its value, the alignment as its rationale and the signature in its metadata. Rows
-    that MLflow scores at once are encoded together.
+    Its `Feedback` has the score as value, the alignment as rationale and the signature as metadata. Rows that MLflow
+    scores concurrently are encoded together.
 
     Args:
         metric: A metric or signature, as for `twmd_registry.load`.
         preset: A preset's name.
-        name: The name of the scores in the results, by default the metric's with its preset and changed keys
-            (``twmd_layer_6``): MLflow takes one mean of all scores of a name.
-        reference: The expectation with a text, or a list of texts.
-        keys: Keys of the specification and run options; ``any_language`` is true unless given: MLflow leaves rows that
-            are refused out of the mean.
+        name: The scores' name in the results, by default the metric's with its preset and changed keys
+            (``twmd_layer_6``). MLflow averages all scores with one name.
+        reference: The expectation with a text or a list of texts.
+        keys: Keys of the specification and run options. ``any_language`` defaults to true, because MLflow leaves
+            refused rows out of the mean.
 
     Raises:
         SpecError: As for `twmd_registry.load`, or scores depend on the other rows (see `Batcher`).
@@ -55,7 +55,7 @@ def genai_scorer(
     def score(outputs: Any, expectations: dict[str, Any] | None) -> Feedback:
         if expectations is None or reference not in expectations:
             there = ", ".join(expectations or ()) or "none"
-            raise InputError(f"no expectation {reference!r} to score against; there are {there}.")
+            raise InputError(f"no expectation {reference!r} to score against; the expectations are {there}.")
         scores = batcher.score(outputs, expectations[reference])
         return Feedback(
             value=scores.score,
@@ -68,7 +68,7 @@ def genai_scorer(
 
 
 def describe(alignment: Alignment) -> str:
-    """Write an alignment in one line: every token of the prediction with the token that it gives most to.
+    """Write an alignment in one line: every token of the prediction with the token to which it gives most mass.
 
     >>> from twmd_registry import score
     >>> describe(score(["it rains"], ["it is raining"], "bertscore_centered").explain(0))
@@ -84,14 +84,14 @@ def describe(alignment: Alignment) -> str:
 def classic_metric(
     metric: str = "twmd", preset: str | None = None, *, name: str | None = None, **keys: Unpack[MetricKeys]
 ) -> Any:
-    """Make a metric for ``mlflow.models.evaluate``'s ``extra_metrics``; all rows are scored in one call.
+    """Make a metric for ``mlflow.models.evaluate``'s ``extra_metrics``. All rows are scored in one call.
 
-    Scores per row and their mean are logged; the run gets the signature as the tag ``twmd.signature.NAME``.
+    Logs per-row scores and their mean. The run gets the signature as the tag ``twmd.signature.NAME``.
 
     Args:
         metric: As for `genai_scorer`.
         preset: A preset's name.
-        name: As for `genai_scorer`: of two metrics of a name MLflow keeps the last.
+        name: As for `genai_scorer`. If two metrics have one name, MLflow keeps the last.
         keys: Keys of the specification and run options.
 
     Raises:

@@ -24,7 +24,7 @@ from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS, MetricName
 from twmd_registry.registry.signature import Signature
 
 BESIDE = (*OUTPUTS, *NOTED)
-"""Results of our metrics beside the score: its sides, and the counts that are not zero."""
+"""Results beside the score: a metric's sides, and the counts that are not zero."""
 T = TypeVar("T")
 
 
@@ -33,10 +33,14 @@ class Evaluation(NamedTuple):
 
     Attributes:
         values: Finite numbers by key: a metric's name for its score, ``NAME_precision``, ``NAME_truncated`` and so on.
-        signatures: By metric, of those that have one.
+        signatures: Signatures by metric, for metrics that have one.
+        score_sets: Scores of our metrics.
         lexical: SacreBLEU's metrics, as a record takes them.
         segments: The scored texts; None if they were not kept.
-        name: The prefix of its scores in `Trainer`: ``eval``, ``eval_news``, ``test``.
+        seconds: Wall time.
+        name: The prefix of the scores in `Trainer`: ``eval``, ``eval_news``, ``test``.
+        split: The split of the data set, if known.
+        dataset: The data set's name, if known.
     """
 
     values: dict[str, float]
@@ -51,14 +55,14 @@ class Evaluation(NamedTuple):
 
 
 Panel = dict[str, Any]
-"""Metrics by name: a `Scorer`, the name of SacreBLEU's, or what has a ``compute`` as `evaluate` modules have."""
+"""Metrics by name: a `Scorer`, the name of one of SacreBLEU's, or an object with ``compute`` like `evaluate`'s."""
 
 
 def score_evaluation(panel: Panel, predictions: Sequence[str], references: Any, sources: Any = None) -> Evaluation:
-    """Score one evaluation, every text encoded once per model.
+    """Score one evaluation, encoding every text once per model.
 
-    `Trainer` calls every process with all texts, and each needs the same numbers: each scores its share by our
-    metrics, and the first computes the others. A number that is not finite is left out with a warning.
+    `Trainer` passes all texts to every process, and each needs the same numbers. Each process scores its share with our
+    metrics, and the first computes the others. Numbers that are not finite are left out with a warning.
     """
     started, segments = time.perf_counter(), check_segments(predictions, references, sources)
     scorers = {name: metric for name, metric in panel.items() if isinstance(metric, Scorer)}
@@ -87,7 +91,7 @@ def _score_others(panel: Panel, segments: Segments) -> tuple[tuple[MetricColumn,
 
 
 def _on_first_process(work: Callable[[], T]) -> T:
-    """Call a function in the first process and return its result, or raise its error, in every process."""
+    """Call a function in the first process, and return its result or raise its error in all processes."""
     if world_size() == 1:
         return work()
     ranks = Ranks()
@@ -97,49 +101,49 @@ def _on_first_process(work: Callable[[], T]) -> T:
 
 
 def make_panel(metrics: Iterable[Any] | Mapping[str, Any], keep_references: int | str = 0) -> Panel:
-    """Return metrics, as for `RegistryCallback`, by name."""
+    """Return metrics by name, given the forms that `RegistryCallback` takes."""
     if isinstance(metrics, str) or not isinstance(metrics, Iterable):
         raise SpecError(f"metrics must be a list of metrics, or a dict of metrics by name; got {metrics!r:.60}.")
     panel = Panel()
-    pairs = metrics.items() if isinstance(metrics, Mapping) else ((None, metric_alone) for metric_alone in metrics)
-    for given_name, metric in pairs:
+    pairs = metrics.items() if isinstance(metrics, Mapping) else ((None, metric) for metric in metrics)
+    for chosen_name, metric in pairs:
         usual, value = _open(metric, keep_references)
-        name = given_name or usual
+        name = chosen_name or usual
         if not isinstance(name, str):
-            raise SpecError(f"{metric!r:.60} has no name: give a dict {{name: metric}}.")
+            raise SpecError(f"{metric!r:.60} has no name: pass a dict {{name: metric}}.")
         if name in panel:
-            raise SpecError(f"two metrics would be called {name!r}: give a dict {{name: metric}}.")
+            raise SpecError(f"two metrics would be called {name!r}: pass a dict {{name: metric}}.")
         panel[name] = value
     if not panel:
-        raise SpecError("metrics is empty: give at least one metric.")
+        raise SpecError("metrics is empty: pass at least one metric.")
     return panel
 
 
 def _open(metric: Any, keep_references: int | str) -> tuple[str | None, Any]:
-    """Return a metric's usual name, and what it is in a `Panel`."""
+    """Return a metric's usual name, and its entry in a `Panel`."""
     if isinstance(metric, str) and metric in LEXICAL_NAMES:
         return metric, metric
     if isinstance(metric, Signature) or (
         isinstance(metric, str) and ("|" in metric or split_name(metric)[0] in set(MetricName))
     ):
-        # What a model writes early in its training may be in any script: no reason to end the training.
+        # Early in training a model may write in any script, which should not end the training.
         metric = load(metric, keep_references=keep_references, any_language=True)
     elif isinstance(metric, str):
         import evaluate
 
         metric = evaluate.load(metric)
-    # Our metrics in the classes of other frameworks hold a scorer.
+    # Our classes for other frameworks have a scorer.
     our_scorer = metric if isinstance(metric, Scorer) else getattr(metric, "scorer", None)
     if isinstance(our_scorer, Scorer):
         return str(our_scorer.requested.metric), our_scorer
     if not callable(getattr(metric, "compute", None)):
         expected = "a name, a signature, a scorer, or a loaded evaluate module"
-        raise SpecError(f"{metric!r:.60} is no metric: expected {expected}.")
+        raise SpecError(f"{metric!r:.60} is not a metric: expected {expected}.")
     return getattr(metric, "name", None), metric
 
 
 def _of_module(name: str, module: Any, segments: Segments) -> Iterator[tuple[str, float]]:
-    """Return every single number that a module gives."""
+    """Yield every scalar result of a module."""
     values = module.compute(predictions=list(segments.predictions), references=_references_for(module, segments))
     for key, value in values.items():
         number = value.item() if hasattr(value, "item") and np.ndim(value) == 0 else value
@@ -148,7 +152,7 @@ def _of_module(name: str, module: Any, segments: Segments) -> Iterator[tuple[str
 
 
 def _references_for(module: Any, segments: Segments) -> list[Any]:
-    """Return references in the form that a module takes: a text per row if there is one, or a list of texts."""
+    """Return references as a module expects them: one text per row if possible, or lists of texts."""
     forms = getattr(module, "features", None) or []
     kinds = [form["references"] for form in (forms if isinstance(forms, list) else [forms]) if "references" in form]
     takes_text = not kinds or any(isinstance(kind, Value) for kind in kinds)
@@ -158,11 +162,11 @@ def _references_for(module: Any, segments: Segments) -> list[Any]:
 
 
 def _finite(named: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """Return scores by key without those that are not finite."""
+    """Return scores by key, without those that are not finite."""
     values: dict[str, float] = {}
     for key, value in named:
         if key in values:
-            raise SpecError(f"two scores would be called {key!r}: give a dict {{name: metric}} with other names.")
+            raise SpecError(f"two scores would be called {key!r}: pass a dict {{name: metric}} with other names.")
         if math.isfinite(value):
             values[key] = value
         else:

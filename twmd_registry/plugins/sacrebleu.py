@@ -1,4 +1,4 @@
-"""The registry's metrics as SacreBLEU metrics: `Metric`, `Score`, `Signature`, on SacreBLEU's scale of 0 to 100."""
+"""The registry's metrics as SacreBLEU metrics: `Metric`, `Score`, `Signature`, on SacreBLEU's scale to 100."""
 
 from __future__ import annotations
 
@@ -30,37 +30,39 @@ STREAMS = (
     "SacreBLEU takes streams, [[first reference of every hypothesis], [second of every hypothesis], ...] "
     "(None where there is none), and not one list per hypothesis."
 )
-"""Part of errors about the orientation of references."""
+"""Part of errors about the layout of references."""
 
 
 class _Mean(float):
-    """A mean that is above 0 to SacreBLEU, which writes no other."""
+    """A mean that compares as above 0, because SacreBLEU writes no other mean."""
 
     def __gt__(self, _other: float) -> bool:
         return True
 
 
 class EmbeddingSignature(BaseSignature):
-    """Our signature, without the metric's name, which SacreBLEU writes before it."""
+    """Our signature without the metric's name, which SacreBLEU writes before it."""
 
     def __init__(self, args: dict[str, Any]) -> None:
-        """Read the scorer's applied specification from the metric's attributes."""
+        """Read the applied specification from the metric's scorer."""
         super().__init__(args)
         self._spec: AppliedSpec = args["scorer"].spec
 
     def format(self, short: bool = False) -> str:  # noqa: FBT002 (SacreBLEU's)
         """Write the signature, long or short."""
         head, _, rest = self.whole(short=short).partition("|")
-        # SacreBLEU writes the score's name before it; an ensemble's members are no part of that name.
+        # SacreBLEU writes the score's name first, which does not include an ensemble's members.
         members = split_name(head)[1]
         return f"members:{members}|{rest}" if members else rest
 
     def whole(self, *, short: bool = False) -> str:
-        """Write the signature with the metric's name, as all other output has it."""
-        given = {name: str(self.info[name]).lower() for name in ("nrefs", "bs", "ar", "seed")}
-        # A seed of none is a value where SacreBLEU drew without one, and else no value.
+        """Write the signature with the metric's name, as everywhere else."""
+        counts = {name: str(self.info[name]).lower() for name in ("nrefs", "bs", "ar", "seed")}
+        # A seed of "none" means that SacreBLEU drew without one.
         known: dict[str, Any] = {
-            name: int(text) if text.isdecimal() else text for name, text in given.items() if self.info[name] is not None
+            name: int(text) if text.isdecimal() else text
+            for name, text in counts.items()
+            if self.info[name] is not None
         }
         if all(member.against == "source" for member in self._spec.members_or_self):
             known["nrefs"] = 0
@@ -70,13 +72,14 @@ class EmbeddingSignature(BaseSignature):
 class SacreBLEUMetric(Metric):
     """One metric of the registry as a SacreBLEU metric.
 
-    Segments are scored once, in one batch: the scores are cached for SacreBLEU's tests, which request them again.
-    SacreBLEU's own `PairedTest` runs on it, with its own p-values: ties are evidence, a system compared with itself
-    gets the smallest p, and seed 0 is no seed. `compare_systems` and the command line have tests without these flaws.
+    Segments are scored once, in one batch. The scores are cached for SacreBLEU's tests, which request them again.
+    SacreBLEU's `PairedTest` runs on it with its own p-values: ties count as evidence, a system compared with itself
+    gets the smallest p, and seed 0 means no seed. `compare_systems` and the command line have tests without these
+    flaws.
 
     Attributes:
         scorer: Computes the scores.
-        checked_sample: The number of segments that was last checked for tests and intervals; it is not checked again.
+        checked_sample: Number of segments last checked for tests and intervals, not to be checked again.
 
     >>> TWMD().corpus_score(["it rains", "a cat"], [["it is raining", "a cat"]]).name
     'twmd'
@@ -97,9 +100,8 @@ class SacreBLEUMetric(Metric):
 
         Args:
             preset: A preset's name.
-            references: Streams of references, to be used when none are given later.
-            name: The name of its scores; without one, the metric's, with every key that differs from its default
-                preset.
+            references: Streams of references, used if none are passed later.
+            name: The scores' name, by default the metric's with every key that differs from its default preset.
             keys: Keys of the specification and run options.
 
         Raises:
@@ -117,8 +119,8 @@ class SacreBLEUMetric(Metric):
 
     @property
     def name(self) -> str:
-        """The name of its scores. Loads the model, which the applied keys depend on."""
-        if not self._name:  # kept, as SacreBLEU asks for it in every trial of a test
+        """The scores' name. Loads the model, because it depends on the applied keys."""
+        if not self._name:  # SacreBLEU reads it in every trial of a test
             self._name = short_name(self.scorer.spec)
         return self._name
 
@@ -129,20 +131,20 @@ class SacreBLEUMetric(Metric):
 
         Args:
             hypotheses: Texts, one per segment.
-            references: Streams of references, SacreBLEU's orientation; None for those given when the metric was made.
+            references: Streams of references, SacreBLEU's layout; None for those of the constructor.
             n_bootstrap: Resamples of a confidence interval; 1 for none.
 
         Raises:
             InputError: As for `Scorer.score`, streams of different length, or an interval of a single segment.
             SpecError: There are no references.
         """
-        self.n_bootstrap = self.seed = None  # otherwise the signature would show an earlier interval's
+        self.n_bootstrap = self.seed = None  # do not show an earlier interval in the signature
         texts, streams = (
             check_rows(hypotheses, "hypotheses"),
             None if references is None else _check_streams(references),
         )
         if not texts:
-            raise InputError("there are no hypotheses: give at least one.")
+            raise InputError("there are no hypotheses: pass at least one.")
         result: Score = super().corpus_score(texts, streams, n_bootstrap)  # type: ignore[arg-type]
         if n_bootstrap > 1:
             result._mean = _Mean(result._mean)  # noqa: SLF001
@@ -152,7 +154,7 @@ class SacreBLEUMetric(Metric):
         lengths = [len(stream) for stream in references]
         if len(set(lengths)) > 1:
             raise InputError(f"reference streams of different length ({', '.join(map(str, lengths))}). {STREAMS}")
-        present = zip_longest(*map(present_references, zip(*references, strict=True)))  # SacreBLEU leaves out None only
+        present = zip_longest(*map(present_references, zip(*references, strict=True)))  # SacreBLEU only skips None
         cached: list[Any] = super()._cache_references(list(present))
         return cached
 
@@ -161,7 +163,7 @@ class SacreBLEUMetric(Metric):
     ) -> list[list[float]]:
         cache = self._cache_references(references) if references is not None else self._ref_cache
         if cache is None:
-            raise SpecError("no references: give them here, or to the metric when it is made.")
+            raise SpecError("no references: pass them here or to the constructor.")
         if len(cache) != len(hypotheses):
             lengths = f"{len(hypotheses)} hypotheses, but {len(cache)} texts in each reference stream"
             raise InputError(f"there are {lengths}. {STREAMS}")
@@ -172,11 +174,11 @@ class SacreBLEUMetric(Metric):
 
     def _aggregate_and_compute(self, stats: Any) -> Score:
         total = np.asarray(stats, dtype=np.float64).sum(axis=0)
-        # The statistics of a corpus are a list. An array is a trial of SacreBLEU's randomisation test.
+        # A corpus has a list of statistics; a trial of SacreBLEU's randomisation test has an array.
         return self._compute_score_from_stats(total) if isinstance(stats, np.ndarray) else self._score_of(total)
 
     def _compute_score_from_stats(self, stats: Any) -> Score:
-        """Score a resample: all of SacreBLEU's tests and intervals call this, and scoring a corpus does not."""
+        """Score a resample. Only SacreBLEU's tests and intervals call this, not scoring a corpus."""
         segments = int(stats[1])
         if segments != self.checked_sample:
             check_sample(segments)
@@ -197,7 +199,7 @@ class SacreBLEUMetric(Metric):
 
 
 def _check_streams(references: Sequence[Sequence[str | None]]) -> list[list[str | None]]:
-    """Return checked streams of references as lists; raise an `InputError` for texts in their place."""
+    """Return checked streams of references as lists; raise `InputError` for texts in their place."""
     streams = check_rows(references, "references", nested=True, optional=True)
     if any(not isinstance(stream, list) for stream in streams):
         raise InputError(f"references are texts; expected a list of streams. {STREAMS}")
@@ -226,7 +228,7 @@ def short_name(spec: MetricSpec) -> str:
 
 
 METRICS = metric_classes(SacreBLEUMetric, __name__)
-"""The classes by metric; they are also attributes of this module, under their class names, such as ``TWMD``."""
+"""Classes by metric. They are also attributes of this module, such as ``TWMD``."""
 globals().update({kind.__name__: kind for kind in METRICS.values()})
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Our metrics while a sentence-transformers model is trained: as an evaluator, and as a loss on its token vectors."""
+"""Our metrics in sentence-transformers training: as an evaluator, and as a loss on token vectors."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ STATISTICS: dict[str, Callable[..., Any]] = {
 
 
 class MetricEvaluator(moved_module("evaluation").SentenceEvaluator):  # type: ignore[misc]
-    """Correlates a metric's scores, by the model in training, with human ratings.
+    """Correlates a metric's scores, computed with the model in training, with human ratings.
 
-    The model is saved to a temporary folder and scored from there: its scores are those of `load(metric, model=FOLDER)`
-    after the training. The results are ``NAME_METRIC_pearson`` (the primary metric), ``..._spearman`` and
-    ``..._kendall``; NaN where all scores are equal. The model's card gets them with the signature.
+    The model is saved to a temporary folder and scored from there, so its scores equal those of `load(metric,
+    model=FOLDER)` after training. Results are ``NAME_METRIC_pearson`` (the primary metric), ``..._spearman`` and
+    ``..._kendall``; NaN if all scores are equal. The model's card shows them with the signature.
 
     Attributes:
         signature: The signature of the latest scores; None before the first.
@@ -58,24 +58,24 @@ class MetricEvaluator(moved_module("evaluation").SentenceEvaluator):  # type: ig
 
         Args:
             predictions: Texts, one per segment.
-            references: One text per segment, or one list of texts per segment.
+            references: One text or one list of texts per segment.
             ratings: One finite number per segment.
-            metric: Any metric that scores by one encoder: ``twmd``, ``trwmd``, ``moverscore``, ``bertscore_centered``,
+            metric: Any metric with a single encoder: ``twmd``, ``trwmd``, ``moverscore``, ``bertscore_centered``,
                 ``wordset_cka``, ``sbert``.
-            preset: The preset with the settings; by default ``published`` for sbert and ``paper`` for others, whatever
-                weights the model has at the moment.
-            name: The beginning of the names of results, to tell several evaluators apart.
+            preset: The preset, regardless of the model's current weights; by default ``published`` for sbert and
+                ``paper`` for others.
+            name: Prefix of the results' names, to tell several evaluators apart.
             keys: Keys of the metric (``layer=6``) and run options, but no model.
 
         Raises:
-            SpecError: A metric without an encoder of its own, or keys that it does not have.
-            InputError: Texts and ratings that do not fit each other.
+            SpecError: A metric without a single encoder, or keys that it does not use.
+            InputError: Texts and ratings do not fit each other.
         """
         super().__init__()
         if metric not in set(MetricName) - {MetricName.STSSCORE, MetricName.ENSEMBLE}:
-            raise SpecError(f"{metric} does not score by one encoder, which is the model in training: choose another.")
+            raise SpecError(f"{metric} does not score with a single encoder, the model in training: choose another.")
         if keys.get("model") is not None or keys.get("adapter") is not None:
-            raise SpecError("the model is the one in training: leave out model and adapter.")
+            raise SpecError("model and adapter are those in training: leave them out.")
         self._segments = check_segments(predictions, references)
         self._ratings = [float(rating) for rating in ratings]
         if len(self._ratings) != len(self._segments.predictions) or not all(map(math.isfinite, self._ratings)):
@@ -99,13 +99,13 @@ class MetricEvaluator(moved_module("evaluation").SentenceEvaluator):  # type: ig
         return f"{self._metric} against ratings"
 
     def get_config_dict(self) -> dict[str, Any]:
-        """Return what the model's card says beside the results: the signature."""
+        """Return the signature, for the model's card."""
         return {"signature": self.signature}
 
     def __call__(
         self, model: Any, output_path: str | None = None, epoch: int = -1, steps: int = -1
     ) -> dict[str, float]:
-        """Score by the model as it is now, and return the correlations by name."""
+        """Score with the current model, and return the correlations by name."""
         del output_path
         was_training = model.training
         with collect_warnings() as notices, tempfile.TemporaryDirectory() as home:
@@ -131,7 +131,7 @@ class MetricEvaluator(moved_module("evaluation").SentenceEvaluator):  # type: ig
 
 
 def _plain_copy(model: Any) -> Any:
-    """Return a model with its adapters merged, which a folder holds whole; itself where it has none."""
+    """Return a model with its adapters merged, as a folder stores it; the model itself if it has none."""
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     if not any(isinstance(module, BaseTunerLayer) for module in model.modules()):
@@ -147,7 +147,7 @@ def _plain_copy(model: Any) -> Any:
         if hasattr(network, "peft_config"):
             setattr(merged[0], name, network.get_base_model() if hasattr(network, "get_base_model") else network)
         if network is not None and hasattr(network, "_hf_peft_config_loaded"):
-            network._hf_peft_config_loaded = False  # noqa: SLF001 (it would save the adapter alone)
+            network._hf_peft_config_loaded = False  # noqa: SLF001 (otherwise only the adapter is saved)
     return merged
 
 
@@ -155,16 +155,16 @@ class WordMoverLoss(nn.Module):
     """The squared error between ratings and the word mover's similarity of two texts' token vectors.
 
     ``mean_b (sim(X_b, Y_b) - z_b)^2``, with ``sim`` the F1 of twmd or trwmd over ``sqrt(C(X, X) C(Y, Y))`` (TWMD paper,
-    Eq. 1): what ``load(METRIC, layer=LAST, special="all", unknown="keep", centering="none")`` scores with the model.
-    Gradients reach the token vectors, so that a model is trained whose tokens align; texts that are equal have 1.
+    Eq. 1). ``load(METRIC, layer=LAST, special="all", unknown="keep", centering="none")`` scores the same.
+    Gradients reach the token vectors, so that the model learns to align tokens. Equal texts have similarity 1.
 
-    Data have two columns of texts and one of ratings, from 0 to 1, as `CosineSimilarityLoss`.
+    Data have two columns of texts and one of ratings from 0 to 1, as for `CosineSimilarityLoss`.
 
     Args:
-        model: The `SentenceTransformer` that is trained.
-        metric: ``twmd`` (optimal transport) or ``trwmd`` (each token chooses alone).
-        temperature: Of the plan; small is greedy.
-        iterations: Sweeps of the plan, of twmd only.
+        model: The `SentenceTransformer` to train.
+        metric: ``twmd`` (optimal transport) or ``trwmd`` (every token chooses on its own).
+        temperature: Of the plan; low values are greedy.
+        iterations: Sweeps of the plan, for twmd.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class WordMoverLoss(nn.Module):
         temperature: float = 0.1,
         iterations: int | None = None,
     ) -> None:
-        """Store model and settings; raises SpecError for impossible ones."""
+        """Store model and settings; raise SpecError for impossible ones."""
         super().__init__()
         if metric not in {MetricName.TWMD, MetricName.TRWMD}:
             raise SpecError(f"the loss of {metric} has no plan with a temperature: expected twmd or trwmd.")
@@ -184,7 +184,7 @@ class WordMoverLoss(nn.Module):
         self._spec = make_spec(metric, "paper", **keys, iterations=iterations)
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
-        """Return the loss of a batch; `labels` has the shape (B,)."""
+        """Return the loss of a batch; `labels` has shape (B,)."""
         sides = [self._read(features) for features in sentence_features]
         if len(sides) != 2:
             raise InputError(f"WordMoverLoss compares two columns of texts, not {len(sides)}.")
@@ -194,7 +194,7 @@ class WordMoverLoss(nn.Module):
         return mse_loss(f1, labels.to(f1.dtype).view(-1))
 
     def _read(self, features: dict[str, Tensor]) -> PaddedTokens:
-        """Return the token vectors of a column of texts, of norm 1, special tokens included."""
+        """Return a column's token vectors, scaled to norm 1, with special tokens."""
         found: Mapping[str, Tensor] = self.model(features)
         mask = found["attention_mask"].bool()  # (B, N)
         vectors = normalize(found["token_embeddings"].float(), dim=2)  # (B, N, D)

@@ -1,4 +1,4 @@
-"""Our metrics as torchmetrics': ``update``, ``compute``, ``reset``, states that are gathered over processes."""
+"""Our metrics for torchmetrics: ``update``, ``compute``, ``reset``, and states gathered over processes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ TORCHMETRICS_SETTINGS = frozenset(
     {"compute_on_cpu", "dist_sync_on_step", "process_group", "dist_sync_fn", "distributed_available_fn"}
     | {"sync_on_compute", "compute_with_cache"}
 )
-"""Settings of torchmetrics itself; every other keyword must be one of our keys or run options."""
+"""Settings of torchmetrics; every other keyword must be one of our keys or run options."""
 
 
 class Row(NamedTuple):
-    """One segment, with its position in the data set, None without positions."""
+    """A segment with its position in the data set, None without positions."""
 
     position: int | None
     prediction: str
@@ -41,16 +41,15 @@ class Row(NamedTuple):
 class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
     """One metric of the registry as a `torchmetrics.Metric`.
 
-    ``update`` keeps texts, ``compute`` scores all of them together: the value equals `Scorer.score`'s for the whole
-    data set. Under ``torch.distributed`` every process gathers the texts of all, in the order of the ranks, and
-    computes the same value. With positions in ``update`` the order is the data's (``centering=batch`` depends on
-    it), and segments that a sampler repeats to even out the processes count once.
+    ``update`` keeps texts, and ``compute`` scores all of them together, with the same value as `Scorer.score`. Under
+    ``torch.distributed`` every process gathers all texts in the order of the ranks, and computes the same value. With
+    positions in ``update``, texts are in the data's order, which matters for ``centering=batch``, and segments that a
+    sampler repeats to even out the processes count once.
 
-    ``forward`` (calling the metric) scores the batch alone and keeps its texts. In a `torchmetrics.MetricCollection`
-    the texts are kept once for all of these metrics. ``.to(device)`` moves the texts; the encoder runs on the run
-    option ``device``.
+    ``forward`` (calling the metric) scores only the batch and keeps its texts. A `torchmetrics.MetricCollection` keeps
+    the texts once for all its metrics. ``.to(device)`` moves the texts; the encoder runs on the run option ``device``.
 
-    ``counts`` holds the truncated, empty, unknown and repeated texts of the latest ``compute`` (`Counts`); None before
+    ``counts`` has the truncated, empty, unknown and repeated texts of the latest ``compute`` (`Counts`); None before
     the first ``compute`` and after ``reset``.
 
     >>> twmd = TWMD(layer=6)
@@ -71,8 +70,8 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
 
         Args:
             preset: A preset's name.
-            as_dict: Whether ``compute`` gives everything (see there) and not the corpus score alone.
-            settings: Keys of the specification, run options, and torchmetrics' own settings.
+            as_dict: Whether ``compute`` returns all results instead of only the corpus score.
+            settings: Keys of the specification, run options, and torchmetrics' settings.
 
         Raises:
             SpecError: As for `twmd_registry.load`.
@@ -87,17 +86,17 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
 
     @property
     def signature(self) -> str:
-        """Return the signature without the number of references; this loads the model."""
+        """The signature without the number of references. Loads the model."""
         return self.scorer.signature
 
     @property
     def plot_lower_bound(self) -> float | None:
-        """Return the least value that can occur, None if there is no bound."""
+        """The lowest possible value; None without a bound."""
         return None if self.scorer.requested.baseline else CATALOGUE[self.METRIC].lowest
 
     @property
     def plot_upper_bound(self) -> float | None:
-        """Return the largest value that can occur, None if there is no bound."""
+        """The highest possible value; None without a bound."""
         return None if self.scorer.requested.baseline else CATALOGUE[self.METRIC].highest
 
     def update(
@@ -110,12 +109,12 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
         """Store segments for ``compute``; every row is checked immediately.
 
         Args:
-            preds: Predictions, one per segment; or one text.
-            target: References: one text per segment, or one list of texts per segment. Of a single prediction, its
-                reference or a list of them. None with ``against=source``.
-            positions: The segments' numbers in the data set, whole numbers from 0: the order in which ``compute``
-                scores. A repeated position counts once.
-            sources: The texts that were translated, one per segment; of a single prediction, its source.
+            preds: Predictions, one per segment, or a single text.
+            target: One text or list of texts per segment. For a single prediction, its reference or a list of them.
+                None with ``against=source``.
+            positions: The segments' numbers in the data set, from 0, in whose order ``compute`` scores. A repeated
+                position counts once.
+            sources: Source texts, one per segment; for a single prediction, its source.
 
         Raises:
             InputError: The texts cannot be scored; names the row of this call.
@@ -128,19 +127,19 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
         self.texts.append(write_rows(rows, self.device))
 
     def compute(self) -> Any:
-        """Score everything that was kept, on all processes.
+        """Score all kept texts of all processes.
 
         Returns:
             The corpus score, a scalar tensor. With ``as_dict`` a dict of tensors: the corpus score under the metric's
             name, corpus ``precision``, ``recall`` and ``f1`` of a two-sided metric, the counts of `Counts`, and
-            ``scores``, shape (segments,); torchmetrics makes a scalar of ``scores`` for a single segment.
+            ``scores``, shape (segments,). torchmetrics turns ``scores`` of a single segment into a scalar.
 
         Raises:
-            InputError: There is nothing to score, or positions that do not fit.
+            InputError: There is nothing to score, or positions do not fit.
             SpecError: As for `Scorer.score`.
             ModelError: As for `Scorer.score`.
         """
-        # One tensor after processes were gathered.
+        # A single tensor once processes are gathered.
         gathered = [self.texts] if isinstance(self.texts, torch.Tensor) else self.texts
         segments = order_rows([row for content in gathered for row in read_rows(content)])
         (scores,) = score_segments([self.scorer], segments)
@@ -158,24 +157,24 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
         return torch.tensor(value, dtype=self.dtype, device=self.device)
 
     def sync(self, *args: Any, **settings: Any) -> None:
-        """Gather the texts of all processes; a process without texts sends no bytes, and no empty tensor of floats."""
+        """Gather the texts of all processes. A process without texts sends no bytes, not an empty float tensor."""
         if not len(self.texts):
             self.texts = [write_rows([], self.device)]
         super().sync(*args, **settings)
 
     def close(self) -> None:
-        """Release the model; the next ``compute`` loads it again."""
+        """Release the model. The next ``compute`` loads it again."""
         self.scorer.close()
 
 
 def collate_rows(rows: Sequence[Any]) -> Any:
-    """Collate the rows of a batch for a `torch.utils.data.DataLoader`, whose default transposes lists of references.
+    """Collate a batch for a `torch.utils.data.DataLoader`, whose default transposes lists of references.
 
     Args:
-        rows: Dicts, or tuples, of columns.
+        rows: Dicts or tuples of columns.
 
     Returns:
-        A dict, or tuple, of columns: texts and lists as they are, one per row; everything else as by default.
+        A dict or tuple of columns. Texts and lists are kept, one per row; the rest is collated as by default.
 
     >>> collate_rows([("a", ["b", "c"]), ("d", ["e", "f"])])
     (['a', 'd'], [['b', 'c'], ['e', 'f']])
@@ -189,7 +188,7 @@ def collate_rows(rows: Sequence[Any]) -> Any:
 
 
 def _collate_column(values: Sequence[Any]) -> Any:
-    """Return a column of texts, lists or tuples of texts, any of them None, as it is; all else as by default."""
+    """Return a column of texts, lists or tuples of texts, or None unchanged; collate anything else as by default."""
     if all(value is None or isinstance(value, str | list) or _holds_texts(value) for value in values):
         return [list(value) if isinstance(value, tuple) else value for value in values]
     return (
@@ -204,7 +203,7 @@ def _holds_texts(value: Any) -> bool:
 def make_rows(
     predictions: object, references: object, sources: object, positions: torch.Tensor | Sequence[int] | int | None
 ) -> list[Row]:
-    """Return checked segments with their positions: whole numbers from 0, one alone for a single segment, or None."""
+    """Return checked segments with their positions, or with None."""
     segments = check_segments(predictions, references, sources)
     by_segment: Sequence[str | None] = segments.sources or [None] * len(segments.predictions)
     if positions is None:
@@ -219,13 +218,13 @@ def make_rows(
 
 
 def write_rows(rows: Sequence[Row], device: torch.device) -> torch.Tensor:
-    """Return segments as lines of JSON in UTF-8, which can be joined and cut between lines; shape (bytes,), uint8."""
+    """Return segments as lines of UTF-8 JSON, which can be concatenated; shape (bytes,), uint8."""
     lines = "".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in rows)
     return torch.from_numpy(np.array(bytearray(lines.encode()), dtype=np.uint8)).to(device)
 
 
 def read_rows(content: torch.Tensor) -> list[Row]:
-    """Read segments that `write_rows` wrote, of any type: torchmetrics' ``set_dtype`` converts states.
+    """Read segments from `write_rows`, in any dtype, because torchmetrics' ``set_dtype`` converts states.
 
     >>> row = Row(None, "it rains", ["rain"], None)
     >>> read_rows(write_rows([row], torch.device("cpu")).bfloat16()) == [row]
@@ -236,12 +235,12 @@ def read_rows(content: torch.Tensor) -> list[Row]:
 
 
 def order_rows(rows: Sequence[Row]) -> Segments:
-    """Return segments in the order of the data, each position once; without positions the order stays."""
+    """Return segments in the order of the data, each position once; without positions the order is kept."""
     if not rows:
         raise InputError("there is nothing to score: update() with predictions and references first.")
     positioned = {row.position: row for row in rows if row.position is not None}
     if positioned and any(row.position is None for row in rows):
-        raise InputError("some segments came with positions and others without: give them in every update().")
+        raise InputError("some segments came with positions and others without: pass them in every update().")
     for row in rows:
         if row.position is not None and positioned[row.position] != row:
             hint = "a position is a segment's place in the data set"
@@ -252,7 +251,7 @@ def order_rows(rows: Sequence[Row]) -> Segments:
 
 
 METRICS = metric_classes(TorchMetric, __name__)
-"""By metric; the classes are attributes of this module, too, by the names that the metrics declare: ``TWMD``."""
+"""Classes by metric. They are also attributes of this module, such as ``TWMD``."""
 globals().update({kind.__name__: kind for kind in METRICS.values()})
 
 if TYPE_CHECKING:

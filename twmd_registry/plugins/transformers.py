@@ -1,6 +1,6 @@
-"""Metrics of the registry, and any others, in the evaluations of `transformers.Trainer`.
+"""Metrics of the registry, and any others, in evaluations of `transformers.Trainer`.
 
-Make ``metrics = make_compute_metrics(tokenizer, ["twmd", "bleu"])`` and give it to the trainer twice,
+Make ``metrics = make_compute_metrics(tokenizer, ["twmd", "bleu"])`` and pass it to the trainer twice, as
 ``compute_metrics=metrics`` and ``callbacks=[metrics]``.
 """
 
@@ -33,27 +33,26 @@ from twmd_registry.registry.paths import write_file
 __all__ = ["RegistryCallback", "make_compute_metrics"]
 
 Rows = Sequence[str] | Sequence[Sequence[str]]
-"""References, one entry per row of a data set: a text, or a list of texts."""
+"""References, one entry per row of a data set: a text or a list of texts."""
 References = Rows | Mapping[str, Rows] | Callable[[Any], Rows] | None
-"""References of one evaluation set, of several by split, a function from the data set, or None for the labels."""
+"""References of one evaluation set, of several by split, as a function of the data set, or None for the labels."""
 TeacherForced = Literal["causal", "seq2seq", False, None]
-"""What predictions hold: an argmax of the logits for the labels, by a causal model, in which a position holds the token
-after it, or by an encoder-decoder, in which it holds its own token; False for generated texts; None for generated texts
-with a check that they are.
+"""Whether predictions are an argmax of the logits. In a causal model's, a position holds the next token; in an
+encoder-decoder's, its own token. False means generated texts, None generated texts with a check.
 """
-_IN_CALLBACKS = "give the compute_metrics object in callbacks=[...], too"
-_SEVERAL = "For several evaluation sets give a dict {split: texts}, or a function of the data set."
+_IN_CALLBACKS = "pass the compute_metrics object in callbacks=[...] too"
+_SEVERAL = "For several evaluation sets pass a dict {split: texts}, or a function of the data set."
 
 
 def whole_dataset(dataset: Any) -> Any:
-    """Return a data set itself in place of a process's share of it (accelerate's and transformers' have one name)."""
+    """Return the whole data set, given a process's share of it (accelerate's or transformers')."""
     while type(dataset).__name__ == "IterableDatasetShard":
         dataset = dataset.dataset
     return dataset
 
 
 def _size_of(dataset: Any) -> int | None:
-    """Return the number of rows of a data set; None for a stream, also one whose ``__len__`` raises."""
+    """Return the number of rows of a data set; None for a stream, even one whose ``__len__`` raises."""
     try:
         return len(whole_dataset(dataset))
     except Exception:  # noqa: BLE001 (a stream may raise anything)
@@ -61,28 +60,28 @@ def _size_of(dataset: Any) -> int | None:
 
 
 def count_rows(dataset: Any, received: int) -> int:
-    """Return how many received rows belong to the data set; the others are repeats that fill the last batches."""
+    """Return how many received rows belong to the data set; others are repeats that fill the last batches."""
     several, size = world_size() > 1, _size_of(dataset)
     if dataset is None and several:
         raise SpecError(f"several processes repeat rows at the end: {_IN_CALLBACKS}.")
     if size is None:
         if several:
-            warn("the evaluation set has no length: rows that several processes repeat at the end are scored, too.")
+            warn("the evaluation set has no length: rows that several processes repeat at the end are scored too.")
         return received
     if received > size and not several:
         interrupted = "some may come from an interrupted evaluation. Evaluate again"
-        raise InputError(f"{received} predictions came for an evaluation set of {size} rows; {interrupted}.")
+        raise InputError(f"got {received} predictions for an evaluation set of {size} rows; {interrupted}.")
     if received < size:
         hint = "(set dataloader_drop_last=False to score every row)"
-        warn(f"predictions came for {received} of the {size} rows of the evaluation set only {hint}.")
+        warn(f"got predictions for only {received} of the {size} rows of the evaluation set {hint}.")
     return min(received, size)
 
 
 def texts_of(data: Any, what: str, choice: References, labels: Sequence[str], labels_of: dict[str, str]) -> Rows | None:
-    """Return the ``references``, by default the decoded labels, or the ``sources`` of the rows of a data set, None
-    where it is unknown; `labels_of` keeps the digest of the labels of every split.
+    """Return the references or sources of a data set's rows; None if unknown. References default to the labels.
 
-    Refuses an unknown evaluation set, one of another number of rows, or a split with other labels before.
+    `labels_of` keeps a digest of every split's labels. Raises SpecError or InputError for an unknown evaluation set, a
+    wrong number of rows, or a split that had other labels before.
     """
     if choice is None:
         return labels if what == "references" else None
@@ -95,15 +94,15 @@ def texts_of(data: Any, what: str, choice: References, labels: Sequence[str], la
     elif isinstance(choice, Mapping):
         split = getattr(data, "split", None)
         if split is None:
-            hint = "does not say which split it is: give a function of the data set"
+            hint = "does not name its split: pass a function of the data set"
             raise SpecError(f"{what} are given by split, but the evaluation set {hint}.")
         name = str(split)
         if name not in choice:
-            raise SpecError(f"there are no {what} of the split {name!r}; {menu(name, choice)}.")
+            raise SpecError(f"there are no {what} for split {name!r}; {menu(name, choice)}.")
         texts = choice[name]
     known = _size_of(data)
     size = len(labels) if known is None else known
-    of_name = name and f" of {name!r}"
+    of_name = name and f" for {name!r}"
     if len(texts) != size:
         raise InputError(f"there are {len(texts)} {what}{of_name} for an evaluation set of {size} rows. {_SEVERAL}")
     digest = hashlib.sha256(json.dumps(list(labels)).encode()).hexdigest()
@@ -115,10 +114,10 @@ def texts_of(data: Any, what: str, choice: References, labels: Sequence[str], la
 
 
 def decode_texts(ids: Any, tokenizer: Any, what: str) -> list[str]:
-    """Decode token ids in any of the forms that `Trainer` has for them: shape (rows, tokens), a list of such batches,
-    or a tuple of outputs that begins with the ids. Negative numbers (the -100 of joined batches) are padding.
+    """Decode token ids in any form used by `Trainer`: shape (rows, tokens), a list of such batches, or a tuple of
+    outputs that starts with the ids. Negative numbers, such as the -100 of joined batches, are padding.
 
-    Raises `InputError` for anything else, and for ids that the tokenizer has no token of, which it would leave out.
+    Raises `InputError` for anything else, and for ids unknown to the tokenizer, which it would leave out.
     """
     batches = batches_of(ids)
     inner = getattr(tokenizer, "tokenizer", tokenizer)  # a processor has one
@@ -131,8 +130,9 @@ def decode_texts(ids: Any, tokenizer: Any, what: str) -> list[str]:
 
 
 def batches_of(ids: Any) -> list[Any]:
-    """Return token ids in any form that `Trainer` has for them, or plain lists of rows, as one array per batch, short
-    rows filled up with -100; None stays as it is.
+    """Return token ids in any form used by `Trainer`, or lists of rows, as one array per batch.
+
+    Short rows are padded with -100. None stays None.
     """
     if isinstance(ids, list | tuple) and ids:
         if all(map(_is_row, ids)):
@@ -150,18 +150,19 @@ def batches_of(ids: Any) -> list[Any]:
 
 
 def _is_row(value: Any) -> bool:
-    """Return whether a value is a list of numbers, or an array of one dimension."""
+    """Return whether a value is a list of numbers or a one-dimensional array."""
     return getattr(value, "ndim", 0) == 1 or (isinstance(value, list | tuple) and all(map(np.isscalar, value)))
 
 
 def _check_ids(numbers: Any, tokenizer: Any, what: str, first: int) -> None:
-    """Raise `InputError` for a batch that is not token ids of a tokenizer, with negative numbers as padding; `first` is
-    the number of the rows before it.
+    """Raise `InputError` unless a batch has token ids of a tokenizer, padded by negative numbers.
+
+    `first` is the number of rows before the batch.
     """
     expected = f"{what} must be token ids, whole numbers of shape (rows, tokens)"
     if numbers is None:
-        where = "columns named in label_names" if what == "label_ids" else "what the model generates"
-        raise InputError(f"{expected}, not None: give {where}.")
+        where = "name the label columns in label_names" if what == "label_ids" else "let the model generate texts"
+        raise InputError(f"{expected}, not None: {where}.")
     if numbers.ndim != 2 or not np.issubdtype(numbers.dtype, np.integer):
         remedy = ": set predict_with_generate=True, or take token ids from preprocess_logits_for_metrics"
         remedy = remedy if what == "predictions" else ""
@@ -170,20 +171,22 @@ def _check_ids(numbers: Any, tokenizer: Any, what: str, first: int) -> None:
     if strange.any():
         row, place = np.argwhere(strange)[0]
         raise InputError(
-            f"{what}, row {first + row + 1}: the tokenizer has no token with id {numbers[row, place]}. Give the "
-            "tokenizer of the model that is trained."
+            f"{what}, row {first + row + 1}: the tokenizer has no token with id {numbers[row, place]}. Pass the "
+            "tokenizer of the trained model."
         )
 
 
 def refuse_teacher_forced(predictions: Any, labels: Any, tokenizer: Any, *, generates: bool | None) -> None:
-    """Raise `InputError` for an argmax of the logits in place of generated texts: token ids as wide as the labels, if
-    labels begin with -100, as a prompt's do, text follows its end, or the run generates nothing (None: unknown).
+    """Raise `InputError` for an argmax of the logits in place of generated texts.
+
+    It is recognised by token ids as wide as the labels, if labels start with -100 like a prompt's, text follows its
+    end, or the run generates nothing (`generates`; None if unknown).
     """
     for guesses, label_ids in zip(batches_of(predictions), batches_of(labels), strict=False):
         if generates or not _has_token_per_label(guesses, label_ids):
             continue
         if ((label_ids[:, :1] < 0).any(axis=1) & (label_ids >= 0).any(axis=1)).any():
-            evidence = "labels begin with -100"
+            evidence = "labels start with -100"
         elif _text_follows_end(guesses, getattr(tokenizer, "tokenizer", tokenizer)):
             evidence = "text follows the end of text"
         elif generates is False:
@@ -192,28 +195,31 @@ def refuse_teacher_forced(predictions: Any, labels: Any, tokenizer: Any, *, gene
             continue
         raise InputError(
             f"predictions are as wide as the labels, and {evidence}: an argmax of the logits, not generated text. Set "
-            "predict_with_generate=True, or compare the labelled tokens by teacher_forced='causal' ('seq2seq' for a "
-            "model with an encoder). If they are generated text after all, set teacher_forced=False."
+            "predict_with_generate=True, or compare the labelled tokens with teacher_forced='causal' ('seq2seq' for an "
+            "encoder-decoder). If they are generated text after all, set teacher_forced=False."
         )
 
 
 def _text_follows_end(ids: Any, tokenizer: Any) -> bool:
-    """Return whether a row has text, an end of text, and text again, which no generation writes."""
+    """Return whether a row has text, an end of text, and text again, which generation never yields."""
     text = (ids >= 0) & ~np.isin(ids, tokenizer.all_special_ids)
     ended = np.logical_or.accumulate(np.logical_or.accumulate(text, 1) & (ids == tokenizer.eos_token_id), 1)
     return bool((text & ended).any())
 
 
 def labelled_tokens(predictions: Any, labels: Any, kind: TeacherForced) -> tuple[list[Any], list[Any]]:
-    """Return an argmax of the logits and the labels, per batch, without tokens that have no label or no prediction: a
-    causal model predicts a token at the position before it.
+    """Return argmax and labels per batch, without tokens that lack a label or a prediction.
+
+    A causal model predicts a token at the preceding position.
     """
     argmax, label_batches, ahead = batches_of(predictions), batches_of(labels), int(kind == "causal")
     if len(argmax) != len(label_batches) or not all(
         map(functools.partial(_has_token_per_label, ahead=ahead), argmax, label_batches)
     ):
-        theirs, ours = ([np.shape(ids) for ids in batches] for batches in (argmax, label_batches))
-        raise InputError(f"teacher_forced={kind!r} needs predictions in the labels' shapes, {ours}; got {theirs}.")
+        shapes, label_shapes = ([np.shape(ids) for ids in batches] for batches in (argmax, label_batches))
+        raise InputError(
+            f"teacher_forced={kind!r} needs predictions in the labels' shapes, {label_shapes}; got {shapes}."
+        )
     label_batches = [
         label_ids[:, ahead : guesses.shape[1] + ahead] for guesses, label_ids in zip(argmax, label_batches, strict=True)
     ]
@@ -224,8 +230,9 @@ def labelled_tokens(predictions: Any, labels: Any, kind: TeacherForced) -> tuple
 
 
 def _has_token_per_label(guesses: Any, label_ids: Any, ahead: int = 1) -> bool:
-    """Return whether a batch of predictions has a token for every label after the first `ahead`, and no more: trailing
-    columns without one in any row, with which a collator fills up the labels or `Trainer` joins batches, do not count.
+    """Return whether a batch of predictions has exactly one token per label after the first `ahead`.
+
+    Trailing padding columns, by which a collator or `Trainer` aligns batches, do not count.
     """
     if np.ndim(guesses) != 2 or np.ndim(label_ids) != 2 or len(guesses) != len(label_ids):
         return False
@@ -233,13 +240,13 @@ def _has_token_per_label(guesses: Any, label_ids: Any, ahead: int = 1) -> bool:
 
 
 def _used_width(ids: Any) -> int:
-    """Return the number of columns up to the last that has a token in any row."""
+    """Return the number of columns up to the last one with a token in any row."""
     return int(np.flatnonzero(np.r_[True, (ids >= 0).any(axis=0)])[-1])
 
 
 @functools.lru_cache(maxsize=1)
 def _vocabulary(tokenizer: Any, size: int) -> np.ndarray:
-    """Return the token ids of a tokenizer that has `size` tokens now; a large one takes 0.2 s to list them."""
+    """Return the token ids of a tokenizer with `size` tokens, cached because a large one takes 0.2 s to list them."""
     del size
     return np.fromiter(tokenizer.get_vocab().values(), np.int64)
 
@@ -249,18 +256,18 @@ KEPT = "256MB"
 CARD = "README.md"
 SIGNATURES = "metric_signatures.json"
 SHOWN = "<!-- scores of twmd-registry -->", "<!-- end of scores -->"
-"""Comments around the part of a card's text that is written anew with it."""
+"""Comments around the part of a card that is rewritten with it."""
 TIMED = "_runtime"
-"""The suffix that `Trainer` adds to the name of every evaluation."""
+"""Suffix that `Trainer` adds to every evaluation's name."""
 BY_LENGTH = "group_by_length"
-"""The setting (of its own up to transformers 4, a value of ``train_sampling_strategy`` since) that reorders rows."""
+"""Setting that reorders rows: on its own up to transformers 4, since then a value of ``train_sampling_strategy``."""
 OFFLOAD: dict[str, Callable[[Scorer], None]] = {"cpu": Scorer.park, "close": Scorer.close}
 """Ways to free the metrics' models between evaluations."""
 
 
 @contextlib.contextmanager
-def _training_goes_on(consequence: str) -> Iterator[None]:
-    """Turn the error of a file into a warning that begins with the loss: a full disk does not end a training."""
+def _warn_on_failure(consequence: str) -> Iterator[None]:
+    """Turn a file's error into a warning that starts with the consequence. A full disk must not end training."""
     try:
         yield
     except (FileError, ValueError, yaml.YAMLError) as error:
@@ -268,7 +275,7 @@ def _training_goes_on(consequence: str) -> Iterator[None]:
 
 
 def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
-    """Write the record of our metrics' and SacreBLEU's scores, and their texts, into a checkpoint's folder.
+    """Write the record of our metrics' and SacreBLEU's scores, and the texts, into a checkpoint's folder.
 
     ``twmd verify NAME_record.json -i NAME_texts.jsonl`` scores them again.
     """
@@ -291,12 +298,13 @@ def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
 
 
 def add_results(path: Path, evaluations: Iterable[Evaluation]) -> None:
-    """Write scores and signatures into a model card's ``model-index``, in place of earlier ones of the same sets."""
+    """Write scores and signatures into a model card's ``model-index``; replace earlier results of the same sets."""
     from huggingface_hub import ModelCard
 
     card, new = ModelCard.load(path), [result for evaluation in evaluations for result in _results(evaluation)]
-    replaced = {_what(result) for result in new}
-    card.data["eval_results"] = [old for old in card.data.get("eval_results", []) if _what(old) not in replaced] + new
+    replaced = {_identity(result) for result in new}
+    kept = [old for old in card.data.get("eval_results", []) if _identity(old) not in replaced]
+    card.data["eval_results"] = kept + new
     shown = {key: text for evaluation in evaluations for key, text in _shown(evaluation).items()}
     lines = "\n".join([SHOWN[0], "### Signatures of the scores", "", *shown.values(), "", SHOWN[1]])
     text = re.sub(f"\n*{SHOWN[0]}.*?{SHOWN[1]}", "", card.text, flags=re.DOTALL).rstrip()
@@ -306,7 +314,7 @@ def add_results(path: Path, evaluations: Iterable[Evaluation]) -> None:
 
 
 def _shown(evaluation: Evaluation) -> dict[str, str]:
-    """Return a line of a card's text per score, with its signature."""
+    """Return a line of text per score with its signature."""
     return {
         f"{evaluation.name}_{key}": f"- `{evaluation.name}_{key}` = {evaluation.values[key]:.4f}: `{signature}`"
         for key, signature in evaluation.signatures.items()
@@ -315,7 +323,7 @@ def _shown(evaluation: Evaluation) -> dict[str, str]:
 
 
 def _results(evaluation: Evaluation) -> list[Any]:
-    """Return an `EvalResult` per score; precision, recall, F1 and counts stay in the log: they have no signature."""
+    """Return an `EvalResult` per score. Precision, recall, F1 and counts have no signature and stay in the log."""
     from huggingface_hub import EvalResult
 
     dataset, signatures = evaluation.dataset or evaluation.name, evaluation.signatures
@@ -336,7 +344,7 @@ def _results(evaluation: Evaluation) -> list[Any]:
     ]
 
 
-def _what(result: Any) -> tuple[Any, ...]:
+def _identity(result: Any) -> tuple[Any, ...]:
     """Return the fields that identify a result."""
     return (result.task_type, result.dataset_type, result.dataset_split, result.metric_type, result.metric_name)
 
@@ -345,9 +353,9 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
     """Scores every evaluation of a `Trainer`, and writes signatures and records that make the scores verifiable.
 
     `Trainer` takes the same object as ``compute_metrics=`` and in ``callbacks=[...]``. As a callback it writes
-    ``metric_signatures.json`` into the output folder; beside every evaluated checkpoint a record and its texts, for
-    ``twmd verify eval_record.json -i eval_texts.jsonl``. The model card has the results. In one process
-    it also works without being a callback: then it writes no files, and cannot distinguish evaluation sets.
+    ``metric_signatures.json`` into the output folder, and a record with its texts beside every evaluated checkpoint,
+    for ``twmd verify eval_record.json -i eval_texts.jsonl``. The model card gets the results. In a single process it
+    also works without being a callback, but writes no files and cannot tell evaluation sets apart.
     """
 
     def __init__(
@@ -366,26 +374,25 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
 
         Args:
             tokenizer: Decodes the generated token ids and the labels.
-            metrics: A list, or a dict by the names of the scores: metrics of the catalogue (``"twmd"``,
+            metrics: A list, or a dict by the scores' names. Entries are metrics (``"twmd"``,
                 ``"ensemble(stsscore,sbert)"``), signatures, scorers (``load("twmd", layer=6, device="cpu")``),
-                SacreBLEU's ``"bleu"``, ``"chrf"`` and ``"ter"`` (to 100), and modules of `evaluate`, loaded or by name.
-            references: Per row of the evaluation set a text or a list of texts; for several sets a dict of such lists
+                SacreBLEU's ``"bleu"``, ``"chrf"`` and ``"ter"`` (scale to 100), and modules of `evaluate`, loaded or
+                by name.
+            references: A text or list of texts per row of the evaluation set. For several sets, a dict of such lists
                 by split (``dataset.split``), or a function from the set to its list. None for the decoded labels.
-            prefix: Precedes the name of every score. `Trainer` adds ``eval_`` before it.
-            offload: Where the metrics' models are between evaluations: ``"cpu"`` moves them there, ``"close"`` frees
-                them, None leaves them where they are.
-            sources: The texts that were translated, for metrics with ``against=source`` or ``both``; in the forms of
-                `references`.
-            keep_references: Most main memory for encoded references, so that every evaluation after the first encodes
-                predictions only; 0 for none. Scorers that are given have their own setting. ``offload="close"`` forgets
-                them.
-            teacher_forced: ``"causal"`` or ``"seq2seq"`` if predictions are an argmax of the logits, which
-                ``preprocess_logits_for_metrics`` makes, of a causal model or of one with an encoder and a decoder: the
-                tokens predicted for the labelled positions are compared with the labels. By default such an argmax is
-                refused where it is recognised; False says that predictions are generated texts, and checks nothing.
+            prefix: Precedes every score's name. `Trainer` adds ``eval_`` before it.
+            offload: What happens to the metrics' models between evaluations: ``"cpu"`` moves them there, ``"close"``
+                frees them, None leaves them in place.
+            sources: Source texts, for metrics with ``against=source`` or ``both``; in the forms of `references`.
+            keep_references: Memory limit for encoded references, so that evaluations after the first encode only
+                predictions; 0 for none. Scorers have their own setting. ``offload="close"`` forgets them.
+            teacher_forced: ``"causal"`` or ``"seq2seq"`` if ``preprocess_logits_for_metrics`` takes the argmax of the
+                logits of a causal or encoder-decoder model. Tokens predicted for the labelled positions are then
+                compared with the labels. By default such an argmax is refused if recognised. False means that
+                predictions are generated texts, and skips the check.
 
         Raises:
-            SpecError: An unknown metric or setting, impossible references, or two metrics of one name.
+            SpecError: An unknown metric or setting, impossible references, or two metrics with one name.
         """
         self.panel, self.prefix = make_panel(metrics, keep_references), prefix or ""
         self._scorers = [metric for metric in self.panel.values() if isinstance(metric, Scorer)]
@@ -393,7 +400,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         if teacher_forced not in get_args(TeacherForced):
             raise SpecError(f"teacher_forced={teacher_forced!r}: {menu(str(teacher_forced), get_args(TeacherForced))}.")
         self._teacher_forced = teacher_forced
-        self._generates: bool | None = None  # whether Trainer generates texts; None where it is unknown
+        self._generates: bool | None = None  # whether Trainer generates texts; None if unknown
         self._given: dict[str, References] = {"references": references, "sources": sources}
         self._labels_of: dict[str, str] = {}
         self._dataset: Any = None
@@ -403,19 +410,19 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         self._loader: Any = None
         self._latest: Evaluation | None = None
         self._evaluations: dict[int, dict[str, Evaluation]] = {}
-        self._step = 0  # of the weights that were evaluated last
-        self._restored: int | None = None  # the step of the best checkpoint, once training has ended with it
+        self._step = 0  # of the weights that were last evaluated
+        self._restored: int | None = None  # step of the best checkpoint, if training has ended by loading it
         self._signatures: dict[str, dict[str, str]] = {}
 
     def __call__(self, prediction: Any, compute_result: bool = True) -> dict[str, float]:  # noqa: FBT002 (Trainer's)
-        """Score an evaluation; with ``batch_eval_metrics`` store a batch of it, until `compute_result` is true.
+        """Score an evaluation; with ``batch_eval_metrics`` store a batch of it until `compute_result` is true.
 
-        Returns finite numbers by key; warns of others. Raises InputError for anything but token ids and rows that do
-        not fit the references, SpecError if the evaluation set is unknown or two scores have one key, and as
+        Returns finite numbers by key and warns about others. Raises InputError for anything but token ids and for rows
+        that do not fit the references, SpecError for an unknown evaluation set or two scores with one key, and as
         `Scorer.score`.
         """
         predictions, labels = self._predictions, self._labels
-        self._forget_rows()  # rows of a failed evaluation are not used again
+        self._forget_rows()  # a failed evaluation must not leave rows behind
         guesses, label_ids = prediction.predictions, prediction.label_ids
         if self._teacher_forced:
             guesses, label_ids = labelled_tokens(guesses, label_ids, self._teacher_forced)
@@ -424,7 +431,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         if self._teacher_forced is None:
             refuse_teacher_forced(guesses, label_ids, self._tokenizer, generates=self._generates)
         if len(predictions) != len(labels):
-            raise InputError(f"{len(predictions)} predictions came with {len(labels)} labels; expected as many.")
+            raise InputError(f"got {len(predictions)} predictions but {len(labels)} labels.")
         if not compute_result:
             self._predictions, self._labels = predictions, labels
             return {}
@@ -448,7 +455,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         self._predictions, self._labels = [], []
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Forget the rows of an interrupted evaluation, and the scores of the weights that training continues from."""
+        """Forget the rows of an interrupted evaluation, and the scores of earlier weights."""
         del args, state, control
         self._evaluations, self._restored = {}, None
         self._forget_rows()
@@ -456,17 +463,19 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
     def on_prediction_step(
         self, args: Any, state: Any, control: Any, eval_dataloader: Any = None, model: Any = None, **_: Any
     ) -> None:
-        """Note which data set is evaluated, and whether texts are generated; refuse rows in another order than its own
-        where references go by it, and texts that a causal model generates after its prompt and answer.
+        """Note the evaluated data set and whether texts are generated.
+
+        Refuse reordered rows if references follow the data set's order, and generation by a causal model, whose text
+        would include the prompt and answer.
         """
         del state, control
-        if eval_dataloader is not self._loader:  # a new evaluation: rows of an interrupted one do not belong to it
+        if eval_dataloader is not self._loader:  # a new evaluation; rows of an interrupted one do not belong to it
             self._loader = eval_dataloader
             self._forget_rows()
         by_length = getattr(args, BY_LENGTH, False) or getattr(args, "train_sampling_strategy", None) == BY_LENGTH
         if by_length and any(texts is not None for texts in self._given.values()):
-            hint = "turn it off, or give no sources, and references=None, which takes the labels as references"
-            raise SpecError(f"grouping by length evaluates rows in another order than the data set's: {hint}.")
+            hint = "turn it off, or pass no sources and references=None, which takes the labels as references"
+            raise SpecError(f"grouping by length changes the order of rows: {hint}.")
         self._dataset = whole_dataset(getattr(eval_dataloader, "dataset", None))
         self._generates = bool(getattr(args, "predict_with_generate", False))
         if self._generates and self._teacher_forced:
@@ -475,15 +484,15 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         is_causal = reads_text and getattr(config, "is_encoder_decoder", None) is False
         if self._generates and is_causal and self._teacher_forced is None:
             raise SpecError(
-                "predict_with_generate lets a causal model write on after its prompt and answer, and keeps both in the "
-                "text: turn it off and set teacher_forced='causal' with an argmax from preprocess_logits_for_metrics; "
-                "or generate in a prediction_step of your own and set teacher_forced=False."
+                "with predict_with_generate a causal model continues after its prompt and answer, which stay in the "
+                "text: turn it off and set teacher_forced='causal' with an argmax from preprocess_logits_for_metrics, "
+                "or generate in your own prediction_step and set teacher_forced=False."
             )
 
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: Mapping[str, float] | None = None, **_: Any
     ) -> None:
-        """Keep what `Trainer.evaluate` or `predict` scored, and write its signatures."""
+        """Keep the results of `Trainer.evaluate` or `predict`, and write their signatures."""
         del control
         if self._latest is None or not state.is_world_process_zero:
             return
@@ -495,7 +504,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             dataset=getattr(info, "dataset_name", None),
         )
         self._latest = None
-        for old in set(self._evaluations) - {step}:  # without texts and segments' scores
+        for old in set(self._evaluations) - {step}:  # keep no texts and per-segment scores
             self._evaluations[old] = {
                 key: evaluation._replace(score_sets=(), segments=None)
                 for key, evaluation in self._evaluations[old].items()
@@ -506,7 +515,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
     on_predict = on_evaluate
 
     def _sign(self, folder: Path, state: Any, evaluation: Evaluation) -> None:
-        """Write the signatures where they are new: into a file, and once into Trainer's log, which checkpoints hold."""
+        """Write new signatures into a file, and once into Trainer's log, which checkpoints keep."""
         if self._signatures.get(evaluation.name) == evaluation.signatures:
             return
         self._signatures[evaluation.name] = evaluation.signatures
@@ -516,39 +525,40 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             "epoch": state.epoch,
         }
         state.log_history.append(logged)
-        with _training_goes_on("metric signatures are not written"):
+        with _warn_on_failure("metric signatures are not written"):
             signatures = json.dumps(self._signatures, indent=1, ensure_ascii=False)
             write_file(folder / SIGNATURES, f"{signatures}\n".encode())
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Write the records of the evaluations of these weights beside the checkpoint."""
+        """Write the records of these weights' evaluations beside the checkpoint."""
         del control
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         if not state.is_world_process_zero or not folder.is_dir():
             return
         for evaluation in self._evaluations.get(state.global_step, {}).values():
-            with _training_goes_on(f"the record of {evaluation.name} is not written"):
+            with _warn_on_failure(f"the record of {evaluation.name} is not written"):
                 write_evidence(folder, evaluation, next((our.options.device for our in self._scorers), "auto"))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Note whose results a model card shows now: the final weights', maybe the best checkpoint's."""
+        """Note whose results a model card shows now: the final weights' or the best checkpoint's."""
         del control
         if not state.is_world_process_zero:
             return
         if args.load_best_model_at_end and state.best_model_checkpoint is not None:
             self._step = self._restored = int(Path(state.best_model_checkpoint).name.rpartition("-")[2])
             if self._step not in self._evaluations:
-                hint = "for its results in the model card call trainer.evaluate()"
+                hint = "call trainer.evaluate() for its results in the model card"
                 warn(f"the best checkpoint ({self._step}) was not evaluated in this run: {hint}.")
 
     def on_init_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Let the model cards that `Trainer` writes keep the results of its callbacks."""
+        """Add callbacks' results to the model cards that `Trainer` writes."""
         del args, state, control
         _keep_results_in_cards()
 
     def follow(self, trainer: Any) -> None:
-        """Add results and signatures to every model card that a trainer writes from now on by a ``create_model_card``
-        of its own; those of transformers' `Trainer` have them without it.
+        """Add results and signatures to the model cards that a trainer with its own ``create_model_card`` writes.
+
+        transformers' `Trainer` needs no call.
         """
         create = trainer.create_model_card
 
@@ -559,16 +569,16 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         trainer.create_model_card = create_with_results
 
     def add_to_card(self, trainer: Any) -> None:
-        """Add the results of the weights that were evaluated last, and their signatures, to a trainer's model card."""
+        """Add the results of the last evaluated weights, with signatures, to a trainer's model card."""
         evaluations, path = self._evaluations.get(self._step), Path(trainer.args.output_dir, CARD)
         if evaluations and trainer.is_world_process_zero() and path.is_file():
-            with _training_goes_on("the model card has no results"):
+            with _warn_on_failure("the model card has no results"):
                 add_results(path, evaluations.values())
 
 
 @functools.cache
 def _keep_results_in_cards() -> None:
-    """Let `Trainer.create_model_card`, and so ``push_to_hub``, add what the callbacks of a trainer scored."""
+    """Patch `Trainer.create_model_card`, and so ``push_to_hub``, to add the results of a trainer's callbacks."""
     from transformers import Trainer
 
     create = Trainer.create_model_card
@@ -584,4 +594,4 @@ def _keep_results_in_cards() -> None:
 
 
 make_compute_metrics = RegistryCallback
-"""Named as the argument that `Trainer` takes it by."""
+"""Named after the argument through which `Trainer` takes it."""

@@ -23,34 +23,35 @@ from twmd_registry.registry.options import MetricKeys
 from twmd_registry.registry.references import is_missing
 
 REPEATED = re.compile(r"(.{1,60}?)\1{3,}", re.DOTALL)
-"""A string that follows itself three times or more."""
+"""A string that is repeated at least three times in a row."""
 COLUMN = "reference"
-"""The usual column of references."""
+"""Default column of references."""
 SHORTEST_REPEATED = 12
-"""Characters of a repetition that makes a completion degenerate."""
+"""Least characters of a repetition that makes a completion degenerate."""
 
 
 BUSY, TOO_LARGE, RETRIES = {429, 503}, 413, 5
-"""Statuses of a service to which a request is sent again, and in halves; how often again."""
+"""Statuses after which to retry a request, or to split it into halves, and the number of retries."""
 
 
 class ServedScorer:
-    """Scores by a ``twmd serve``, so that the processes of a training share one model."""
+    """Scores through a ``twmd serve``, so that training processes share one model."""
 
     def __init__(self, url: str, metric: str, timeout: float = 120.0) -> None:
-        """Store the service's address and the metric's name there; its key is in TWMD_API_KEY, as for the service."""
+        """Store the service's address and its metric's name; its key is in TWMD_API_KEY."""
         if not url.startswith(("http://", "https://")):
-            raise SpecError(f"url={url!r}: expected the address that 'twmd serve' prints, as in http://127.0.0.1:8080.")
+            raise SpecError(f"url={url!r}: expected the address printed by 'twmd serve', as in http://127.0.0.1:8080.")
         self._url, self._metric, self._timeout = url.rstrip("/"), metric, timeout
 
     @property
     def signature(self) -> str:
-        """Return the signature of the metric there."""
+        """The signature of the service's metric."""
         return str(self._ask(f"/signature?metric={quote(self._metric)}")["signature"])
 
     def score(self, predictions: Sequence[str], references: Sequence[Any]) -> SimpleNamespace:
-        """Return the ``scores``; warns of what the service noticed. Raises ModelError where it does not answer, and
-        InputError where it refuses the texts.
+        """Return an object with ``scores``; repeat the service's warnings.
+
+        Raises ModelError if the service does not answer, InputError if it refuses the texts.
         """
         body = {"predictions": list(predictions), "references": list(references), "metric": self._metric}
         try:
@@ -68,7 +69,7 @@ class ServedScorer:
         return SimpleNamespace(scores=answer["scores"])
 
     def _ask(self, path: str, body: Any = None) -> Any:
-        """Return the service's answer, waiting where it has too many requests."""
+        """Return the service's answer; wait if it is busy."""
         headers = {"Content-Type": "application/json"}
         if key := os.environ.get("TWMD_API_KEY"):
             headers["Authorization"] = f"Bearer {key}"
@@ -87,16 +88,16 @@ class ServedScorer:
                 time.sleep(2**attempt)
             except (URLError, OSError, ValueError) as error:
                 reason = getattr(error, "reason", error)
-                raise ModelError(f"{self._url} does not answer ({reason}): start it by 'twmd serve'.") from error
-        raise AssertionError  # the last attempt has returned or raised
+                raise ModelError(f"{self._url} does not answer ({reason}): start it with 'twmd serve'.") from error
+        raise AssertionError  # unreachable: the last attempt returns or raises
 
 
 class _TooLargeError(Exception):
-    """A request that the service refuses for its size."""
+    """The service refuses a request for its size."""
 
 
 class Reward:
-    """A reward function of TRL: ``(completions, **columns) -> rewards``; made by `reward_function`."""
+    """A reward function for TRL, ``(completions, **columns) -> rewards``; made by `reward_function`."""
 
     def __init__(self, reward_scorer: Scorer | ServedScorer, reference_column: str, name: str, *, guard: bool) -> None:
         """Store the scorer and the settings of `reward_function`."""
@@ -107,20 +108,20 @@ class Reward:
 
     @property
     def signature(self) -> str:
-        """Return the signature, to be published with the results; this loads the model."""
+        """The signature, to publish with the results. Loads the model."""
         return str(self.scorer.signature)
 
     def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float | None]:
-        """Return the score of every completion, as it is: nothing is clipped or normalised. Where there is no reference
-        (None or NaN, alone or as a list of nothing else), return None, by which a reward function of TRL abstains.
+        """Return the score of every completion, neither clipped nor normalised.
 
-        Completions are texts, or conversations, whose last message counts. Beside them TRL gives ``prompts`` and
-        the columns of the data set, among them the references: a text, or a list of texts, per completion. Raises
-        InputError if there is no column of references, if a completion is no text, and as `Scorer.score`.
+        Completions are texts, or conversations whose last message counts. TRL also passes ``prompts`` and the columns
+        of the data set, with a reference (text or list of texts) per completion. Without a reference (None or NaN, or a
+        list of these) the result is None, by which a TRL reward function abstains. Raises InputError if there is no
+        column of references or a completion is not a text, and as `Scorer.score`.
         """
         if self._reference_column not in columns:
             known = ", ".join(name for name, values in columns.items() if isinstance(values, list))
-            raise InputError(f"no column {self._reference_column!r} to take references from; there are {known}.")
+            raise InputError(f"no column {self._reference_column!r} for references; the columns are {known}.")
         answers = [_text(completion) for completion in completions]
         column, prompts = columns[self._reference_column], columns.get("prompts") or [""] * len(answers)
         for name, values in ((self._reference_column, column), ("prompts", prompts)):
@@ -141,17 +142,17 @@ class Reward:
         with collect_warnings() as messages:
             scores = self.scorer.score([texts[row] for row in scored], [references[row] for row in scored]).scores
         for message in messages:
-            # Without shares, counts and rows, which differ from step to step.
-            kind = re.split(r"\d", message.lstrip("0123456789."))[0]
-            if kind not in self._warned:
-                self._warned.add(kind)
+            # Numbers differ from step to step.
+            key = re.split(r"\d", message.lstrip("0123456789."))[0]
+            if key not in self._warned:
+                self._warned.add(key)
                 warn(message)
         rewards = dict(zip(scored, scores, strict=True))
         return [rewards.get(row) for row in range(len(texts))]
 
 
 def _text(turns: Any) -> str | None:
-    """Return a text, or a conversation's last message, empty if that only calls tools; None for all else."""
+    """Return a text, or a conversation's last message, empty if it only calls tools; None for anything else."""
     match turns:
         case str(text) | [*_, {"content": str(text)}]:
             return text
@@ -167,20 +168,20 @@ def _is_text_part(part: Any) -> bool:
 
 
 def _is_degenerate(text: str, prompt: str, references: Sequence[str]) -> bool:
-    """Return whether a text repeats one string or is its prompt, and no reference does or is so."""
+    """Return whether a text repeats one string or copies its prompt, unless a reference does so too."""
     copied = bool(text.split()) and text.split() == prompt.split() and text not in references
     return copied or (repeats_itself(text) and not any(map(repeats_itself, references)))
 
 
 def repeats_itself(text: str) -> bool:
-    """Return whether more than half of a text is one string of at most 60 characters, repeated in a row.
+    """Return whether one string of at most 60 characters, repeated in a row, makes up more than half of a text.
 
     >>> repeats_itself("so it goes, so it goes, so it goes, so it goes, and on")
     True
     """
-    text += " "  # so that the last of several words or phrases is followed by what follows the others
-    different = len({text[i : i + 5] for i in range(len(text) - 4)})
-    if different > 0.625 * len(text) + 4:  # a text that repeats itself has fewer: half of it, and a period
+    text += " "  # the last repetition must end like the others
+    distinct = len({text[i : i + 5] for i in range(len(text) - 4)})
+    if distinct > 0.625 * len(text) + 4:  # a repetitive text has fewer: half of it, and one period
         return False
     return any(
         len(match[0].strip()) >= max(SHORTEST_REPEATED, len(text) // 2 + 1) and any(map(str.isalpha, match[1]))
@@ -203,24 +204,24 @@ def reward_function(
     Args:
         metric: A metric or signature, as for `twmd_registry.load`.
         preset: A preset's name.
-        reference_column: The column of the data set with a reference, or a list of references, per prompt; where it is
-            None, the function abstains.
-        name: The name in TRL's log, by default the metric's with its preset and changed keys, also of this
-            function (``twmd_column_summary``, ``twmd_unguarded``): TRL logs one mean of all rewards of a name.
-        url: The address of a ``twmd serve`` that scores in place of this process, so that training processes share one
-            model; `metric` is its name there, and the service has the settings. Its API key is in ``TWMD_API_KEY``.
-        guard: Whether a completion that repeats one string for most of its length, or is its prompt, is scored as an
-            empty text: a policy finds such texts, which score high by accident.
-        keys: Keys of the specification and run options; unless given, ``keep_references`` is 256 MB (they
-            come back in every epoch) and ``any_language`` is true (a policy may write in any script).
+        reference_column: The column with a reference or list of references per prompt. The function abstains if it is
+            None.
+        name: The name in TRL's log, by default the metric's with its preset, changed keys and changed settings
+            (``twmd_column_summary``, ``twmd_unguarded``). TRL logs one mean of all rewards with a name.
+        url: The address of a ``twmd serve`` that scores instead, so that training processes share one model. `metric`
+            is its name there, and the service has the settings. The API key is in ``TWMD_API_KEY``.
+        guard: Whether to score a completion as an empty text if it mostly repeats one string or copies its prompt.
+            Such texts score high by accident, and a policy finds them.
+        keys: Keys of the specification and run options. ``keep_references`` defaults to 256 MB, because references
+            recur in every epoch, and ``any_language`` to true, because a policy may write in any script.
 
     Raises:
-        SpecError: As for `twmd_registry.load`, or the metric compares with sources; settings beside `url`.
+        SpecError: As for `twmd_registry.load`, the metric needs sources, or settings are given beside `url`.
     """
     beside = ("" if reference_column == COLUMN else f"_column_{reference_column}") + ("" if guard else "_unguarded")
     if url is not None:
         if preset is not None or keys:
-            raise SpecError("with url=, the service has the settings: leave preset and keys out, and give them to it.")
+            raise SpecError("with url=, the service has the settings: pass preset and keys to 'twmd serve' instead.")
         return Reward(ServedScorer(url, metric), reference_column, name or metric + beside, guard=guard)
     usual_options: MetricKeys = {"keep_references": "256MB", "any_language": True}
     reward_scorer = load(metric, preset, **(usual_options | keys))

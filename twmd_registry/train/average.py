@@ -1,5 +1,7 @@
-"""The mean of several adapters of the same base model (Wortsman et al. 2022, "Model soups"): the changes of weights,
-``sum_k (s_k / K) B_k A_k``, as an adapter whose rank is the sum of all ranks, or the nearest of a lower rank.
+"""Average several adapters of one base model (Wortsman et al. 2022, "Model soups").
+
+The changes of weights are averaged, ``sum_k (s_k / K) B_k A_k``, as an adapter whose rank is the sum of all ranks, or
+as the nearest adapter of a lower rank.
 """
 
 from __future__ import annotations
@@ -36,8 +38,11 @@ def average(
 ) -> tuple[Scorer, int]:
     """Average the adapters in output folders of ``twmd train metric``, and save the metric with the mean adapter.
 
-    The metrics and their settings must be the same; of a single adapter a copy is made. Without `rank` the mean has the
-    sum of the ranks, and is exact. Returns the scorer of the mean, and the rank of its adapter.
+    Metrics and settings must be equal. A single adapter is copied. Without `rank`, the mean has the sum of the ranks
+    and is exact.
+
+    Returns:
+        The scorer of the mean, and the rank of its adapter.
     """
     require_training()
     read = [_read(folder) for folder in folders]
@@ -46,7 +51,7 @@ def average(
     backgrounds = [next(iter(TokenAlignmentBackend(spec, options).backgrounds), None) for spec in specs]
     _check_alike(folders, specs, [origin_of(background) if background else None for background in backgrounds])
     if output.is_dir() and any(output.iterdir()):
-        raise FileError(f"{output} is not empty: give a new folder, so that nothing in it is written over.")
+        raise FileError(f"{output} is not empty: choose a new folder, so that nothing is overwritten.")
     files = find_model(str(specs[0].model), specs[0].revision)
     cut = rank is not None
     wrapped, rank = _merge(adapters, files, rank)
@@ -69,19 +74,19 @@ def _read(folder: Path) -> tuple[MetricSpec, Preset]:
     """Read the output folder of ``twmd train metric``."""
     path = folder / PRESET_FILE
     if not path.is_file():
-        raise FileError(f"{folder} holds no {PRESET_FILE}: expected a folder that 'twmd train metric' wrote.")
+        raise FileError(f"{folder} holds no {PRESET_FILE}: expected a folder written by 'twmd train metric'.")
     _, presets = read_preset_file(path)
     if len(presets) != 1:
-        raise SpecError(f"{path} sets {len(presets)} metrics: expected what 'twmd train metric' wrote, one.")
+        raise SpecError(f"{path} sets {len(presets)} metrics: expected one, as written by 'twmd train metric'.")
     spec = apply_preset(presets[0], {})
     if spec.adapter is None:
-        hint = "adapters are averaged, which 'twmd train metric' trains without --full"
+        hint = "only adapters can be averaged, which 'twmd train metric' trains without --full"
         raise SpecError(f"{folder} holds a whole model: {hint}.")
     return spec.replace(adapter=str(folder.resolve())), presets[0]
 
 
 def _check_alike(folders: Sequence[Path], specs: Sequence[MetricSpec], origins: Sequence[str | None]) -> None:
-    """Refuse metrics that differ in more than their weights."""
+    """Refuse metrics that differ in more than weights."""
     first: dict[str, object] = {}
     for folder, spec, origin in zip(folders, specs, origins, strict=True):
         settings: dict[str, object] = {"metric": spec.metric, "fingerprint": spec.fingerprint, **spec.values()}
@@ -96,7 +101,7 @@ def _check_alike(folders: Sequence[Path], specs: Sequence[MetricSpec], origins: 
 
 
 def _merge(adapters: Sequence[ModelFiles], files: ModelFiles, rank: int | None) -> tuple[Any, int]:
-    """Return the base model with the mean adapter, and its rank."""
+    """Return the base model with the mean adapter, and the adapter's rank."""
     from peft import PeftModel
 
     names = [str(number) for number in range(len(adapters))]
@@ -108,10 +113,10 @@ def _merge(adapters: Sequence[ModelFiles], files: ModelFiles, rank: int | None) 
             wrapped.load_adapter(folder, adapter_name=number, local_files_only=True)
     whole = sum(int(wrapped.peft_config[number].r) for number in names)
     if rank is not None and rank >= whole:
-        raise SpecError(f"the rank {rank} is not below {whole}, the sum of the adapters' ranks: leave it out.")
-    # "cat" is exact: it puts the factors side by side. PEFT saves "default" without a subfolder.
+        raise SpecError(f"rank {rank} is not below {whole}, the sum of the adapters' ranks: leave it out.")
+    # "cat" concatenates the factors and is exact. PEFT saves "default" without a subfolder.
     method = {"combination_type": "cat"} if rank is None else {"combination_type": "svd", "svd_rank": rank}
-    # PEFT cuts the rank of a sum only: a single adapter is cut as the sum of its halves.
+    # PEFT only reduces the rank of a sum, so a single adapter is reduced as the sum of its halves.
     parts = names * 2 if rank is not None and len(names) == 1 else names
     wrapped.add_weighted_adapter(parts, [1 / len(parts)] * len(parts), "default", svd_full_matrices=False, **method)
     wrapped.set_adapter("default")

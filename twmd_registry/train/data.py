@@ -1,4 +1,4 @@
-"""Data that a metric is trained on: rated segments, checked, with standardised ratings, and drawn in batches."""
+"""Training data: rated segments, checked, with standardised ratings, and drawn in batches."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from twmd_registry.registry.presets import describe_model
 from twmd_registry.train.recipe import MIN_CORRELATED, Recipe
 
 MIN_SEGMENTS = 2
-"""A single rating equals its mean; nothing can be learned from it."""
+"""Least segments. A single rating equals its mean and teaches nothing."""
 ROUNDING = 1e-6
-"""Ratings that differ by less, relatively, do not vary: a teacher's scores of copies differ by rounding errors."""
+"""Relative difference below which ratings count as constant. A teacher's scores of copies differ by rounding."""
 WINDOW = 8
 """Batches whose rows are sorted by length together."""
 
@@ -34,9 +34,7 @@ Example = tuple[str, list[str], float, tuple[str, str]]
 
 
 class TrainingData(NamedTuple):
-    """A rated data set, by its name in a model card; what its references are: `with_sources` puts sources in their
-    place.
-    """
+    """A rated data set with its name in a model card; `compared` says whether its references are really sources."""
 
     name: str
     rated: RatedSegments
@@ -49,7 +47,7 @@ class TrainingData(NamedTuple):
 
 
 def rating_scale(data: TrainingData) -> tuple[float, float]:
-    """Return the mean and the standard deviation (divided by N, above 0) of a data set's ratings."""
+    """Return the mean and the standard deviation (with divisor N, above 0) of a data set's ratings."""
     ratings = np.asarray(data.rated.ratings, dtype=np.float64)
     missing = np.flatnonzero(~np.isfinite(ratings))
     if len(missing):
@@ -57,17 +55,17 @@ def rating_scale(data: TrainingData) -> tuple[float, float]:
         raise InputError(f"{data.name}: {rating}; expected a finite number: leave the segment out.")
     if len(ratings) < MIN_SEGMENTS or np.ptp(ratings) <= ROUNDING * abs(ratings[0]):
         values = f"all {len(ratings)} are {ratings[0]:g}" if len(ratings) else "there is none"
-        hint = "there is nothing to learn from them: leave the data set out"
+        hint = "nothing can be learned from them: leave the data set out"
         raise InputError(f"{data.name}: ratings do not vary ({values}); {hint}.")
     return float(ratings.mean()), float(ratings.std())
 
 
 def with_sources(data: TrainingData, spec: MetricSpec) -> TrainingData:
-    """Return the data that a metric sees: with ``against=source`` the sources stand for the references."""
+    """Return the data as the metric sees them: with ``against=source``, sources replace the references."""
     if spec.against is None:
         return data
     if data.rated.source is None:
-        raise InputError(f"{data.name} has no sources, and {spec.metric} compares with them (against={spec.against}).")
+        raise InputError(f"{data.name} has no sources, but {spec.metric} needs them (against={spec.against}).")
     return data._replace(rated=data.rated._replace(references=data.rated.source), compared="source")
 
 
@@ -83,7 +81,7 @@ def make_examples(data: Sequence[TrainingData]) -> list[Example]:
 
 
 def segments_of(data: TrainingData) -> Segments:
-    """Return the texts of a data set, checked; an error names data set and row."""
+    """Return a data set's checked texts; an error names data set and row."""
     try:
         return check_segments(data.rated.predictions, data.rated.references)
     except InputError as error:
@@ -91,15 +89,16 @@ def segments_of(data: TrainingData) -> Segments:
 
 
 def check_readable(data: TrainingData, spec: MetricSpec, *, any_language: bool) -> None:
-    """Refuse texts in scripts that the model of a requested metric does not read, or warn of them, as scoring does."""
+    """Refuse texts in scripts that the requested metric's model does not read, or warn about them, like scoring."""
     segments, preset = segments_of(with_sources(data, spec)), describe_model(spec.model)
     models, rows = [(spec, preset.scripts if preset else ())], range(len(segments.predictions))
     check_scripts(models, make_pairs(segments), rows, strict=not any_language, data=f"{data.name}: ")
 
 
 def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData], *, predictions: bool = False) -> None:
-    """Refuse training and development data that share a reference with the held-out data, or with `predictions` any
-    text; white space, case, Unicode's forms and those of quotes and dashes do not count.
+    """Refuse training and development data that share a reference with held-out data (with `predictions`, any text).
+
+    White space, case, Unicode's forms, and the forms of quotes and dashes are ignored.
     """
     held_out = {text for source in holdout for texts in _fold_rows(source, predictions=predictions) for text in texts}
     shared = [
@@ -110,7 +109,7 @@ def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData]
     if shared:
         names = ", ".join(source.name for source in holdout)
         what = f"segments {'with a text that' if predictions else f'whose {holdout[0].compared}'} is held out"
-        hint = "take them out of the data, or the test means nothing"
+        hint = "remove them from the data, or the test means nothing"
         raise InputError(f"{what} ({names}): {', '.join(shared)}; {hint}.")
 
 
@@ -120,28 +119,28 @@ def warn_about_overlap(train: Sequence[TrainingData], dev: Sequence[TrainingData
     for source in dev:
         if rows := _rows_with(source, known):
             shared = f"{len(rows)} of {len(source.rated.ratings)}; dev flatters the model"
-            warn(f"{source.name}: segments whose {source.compared} is in the training data, too: {shared}.")
+            warn(f"{source.name}: segments whose {source.compared} is also in the training data: {shared}.")
 
 
 def _rows_with(source: TrainingData, texts: set[str], *, predictions: bool = False) -> list[int]:
-    """Return the segments, from 1, with one of some folded texts."""
-    return [row for row, own in enumerate(_fold_rows(source, predictions=predictions), 1) if own & texts]
+    """Return the segments, from 1, that contain one of some folded texts."""
+    return [row for row, folded in enumerate(_fold_rows(source, predictions=predictions), 1) if folded & texts]
 
 
 def _fold(text: str) -> str:
-    """Write copies of a text alike, in other forms of Unicode or quotes, too; published hashes are by `normalise`."""
+    """Normalise a text more than `normalise`, which published hashes use, in Unicode's forms, quotes and dashes."""
     text = regex.sub(r"[`\p{Quotation_Mark}]", "'", unicodedata.normalize("NFKC", normalise(text)))
     return normalise(regex.sub(r"\p{Default_Ignorable_Code_Point}", "", regex.sub(r"\p{Dash}", "-", text)))
 
 
 def _fold_rows(source: TrainingData, *, predictions: bool = False) -> Iterator[set[str]]:
-    """Yield every segment's references, and with `predictions` its prediction, folded."""
+    """Yield every segment's folded references, and with `predictions` its prediction."""
     for prediction, references in zip(*segments_of(source)[:2], strict=True):
         yield set(map(_fold, [prediction, *references] if predictions else references))
 
 
 def hashes_of(data: Iterable[TrainingData]) -> Hashes:
-    """Hash the references of data sets: a trained metric keeps them, to detect overlap with test data."""
+    """Hash the references of data sets. A trained metric keeps them to detect overlap with test data."""
     return {source.label: hash_references(source.rated.references) for source in data}
 
 
@@ -149,17 +148,17 @@ class Batches(BatchSampler):
     """Draws batches of similar size, each from a single pool of rows, in an order that mixes the pools.
 
     Every pool is shuffled and cut into as few batches as possible, whose sizes differ by at most 1. The rows of every
-    `WINDOW` batches are then sorted by length and cut anew: less of a batch is padding.
+    `WINDOW` batches are then sorted by length and cut again, to reduce padding.
     """
 
     def __init__(self, pools: Sequence[np.ndarray], lengths: np.ndarray, size: int, seed: int) -> None:
-        """Store pools of row numbers, the length of every row (in any unit; shape (rows,)), and the largest batch."""
+        """Store pools of row numbers, every row's length (in any unit; shape (rows,)), and the largest batch size."""
         self._pools, self._lengths, self._seed, self._epoch = list(pools), lengths, seed, 0
         self._counts = [math.ceil(len(pool) / size) for pool in self._pools]
         self.batch_size, self.drop_last = size, False
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch to draw next; a resumed run repeats the draw of the interrupted run."""
+        """Set the epoch to draw next. A resumed run repeats the interrupted run's draw."""
         self._epoch = epoch
 
     def __len__(self) -> int:
@@ -178,8 +177,10 @@ class Batches(BatchSampler):
 
 
 def make_batches(examples: Sequence[Example], recipe: Recipe) -> Batches:
-    """Return the batches of a recipe. With ``loss=pearson``, each batch holds a single group of a single data set; a
-    group with too few segments or constant ratings is refused: it has no correlation.
+    """Return the batches of a recipe. With ``loss=pearson``, every batch has a single group of a single data set.
+
+    Raises:
+        InputError: With ``loss=pearson``, a group has no correlation: too few segments, or constant ratings.
     """
     lengths = np.array(
         [max(len(text.encode()) for text in (prediction, *references)) for prediction, references, *_ in examples]
@@ -197,5 +198,5 @@ def make_batches(examples: Sequence[Example], recipe: Recipe) -> Batches:
     if wrong:
         need = f"{MIN_CORRELATED} segments of a group, and ratings that vary"
         raise InputError(f"loss=pearson needs {need}: leave out {'; '.join(wrong)}, or train with loss=mse.")
-    # The order of the pools decides the draw; sorting by repr keeps it equal across versions.
+    # The order of the pools determines the draw; sorting by repr keeps it equal across versions.
     return Batches([np.array(groups[name]) for name in sorted(groups, key=repr)], lengths, recipe.batch, recipe.seed)

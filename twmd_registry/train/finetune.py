@@ -1,4 +1,4 @@
-"""Fine-tuning a metric on human ratings, through the stages that score (TWMD paper, 6.2)."""
+"""Fine-tune a metric on human ratings, through the stages that score (TWMD paper, 6.2)."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from twmd_registry.version import __version__
 
 CHECKPOINTS, LOG, SETTINGS = "checkpoints", "log.jsonl", "settings.json"
 START_ROWS = 256
-"""Segments to which the line is fitted before training, and on which the error is measured after it."""
+"""Segments to which the line is fitted before training, and on which the error is measured afterwards."""
 _MSE = "the mean squared error between `a * score + b` and the rating, standardised within each data set"
 _PEARSON = "the Pearson correlation of scores and ratings within the batch, which holds one group"
-LOSSES = {"mse": _MSE, "pearson": f"{MSE_SHARE} times {_MSE}, less {_PEARSON}"}
+LOSSES = {"mse": _MSE, "pearson": f"{MSE_SHARE} times {_MSE}, minus {_PEARSON}"}
 
 
 class FinetunePlan(NamedTuple):
-    """A requested metric and its recipe; data to train on, to choose the epoch by, and that must not be among them."""
+    """A requested metric, its recipe, and data: for training, for choosing the epoch, and held out from both."""
 
     spec: MetricSpec
     train: tuple[TrainingData, ...]
@@ -49,10 +49,10 @@ class FinetunePlan(NamedTuple):
     recipe: Recipe = Recipe()
 
     def check(self, *, any_language: bool = False) -> None:
-        """Refuse a metric or data that cannot be trained; with `any_language` only warn of unread scripts."""
+        """Refuse a metric or data that cannot be trained; with `any_language`, only warn about unread scripts."""
         check_trainable(self.spec, self.recipe)
         if not self.train:
-            raise SpecError("there is nothing to train on: name at least one rated data set.")
+            raise SpecError("there is nothing to train on: pass at least one rated data set.")
         for source in (*self.train, *self.dev):
             data.check_readable(source, self.spec, any_language=any_language)
             data.rating_scale(source)
@@ -68,14 +68,14 @@ class FinetunePlan(NamedTuple):
 
     @property
     def settings(self) -> str:
-        """Everything that decides the weights, as JSON; only a run with the same settings can be resumed."""
+        """Everything that determines the weights, as JSON; only a run with equal settings can be resumed."""
         labels = {name: [source.label for source in getattr(self, name)] for name in ("train", "dev")}
         settings = {"metric": self.spec.metric, **self.spec.values(), **labels, **dataclasses.asdict(self.recipe)}
         return json.dumps(settings, indent=1)
 
 
 Agreements = list[dict[str, float]]
-"""Correlations with dev by name, with the ``epoch`` of the weights: untrained (0), and as saved; empty without dev."""
+"""Correlations with dev by name, with the ``epoch`` of the untrained (0) and the saved weights; empty without dev."""
 
 
 def finetune(
@@ -88,12 +88,13 @@ def finetune(
 ) -> tuple[Scorer, int, float, Agreements]:
     """Train a metric's encoder so that its scores agree with ratings, and save the trained metric.
 
-    The output folder gets the adapter (or the model), the preset `name`, model card, signature, log and hashes of the
-    training data; checkpoints are in it until training is done. With `resume`, an interrupted run of the same plan
-    continues from its last complete checkpoint.
+    The output folder gets the adapter (or model), the preset `name`, model card, signature, log and hashes of the
+    training data, and holds checkpoints during training. With `resume`, an interrupted run of the same plan continues
+    from its last complete checkpoint.
 
-    Returns the trained metric, the steps, the mean squared error, without dropout, on up to `START_ROWS` training
-    segments, in squared standard deviations of the ratings, and the agreement with dev.
+    Returns:
+        The trained metric; the steps; the mean squared error on up to `START_ROWS` training segments, without dropout,
+        in squared standard deviations of the ratings; and the agreement with dev.
     """
     plan.check(any_language=options.any_language)
     require_training()
@@ -104,7 +105,7 @@ def finetune(
     if (folder / SETTINGS).is_file():
         old, new = (json.loads(text) for text in ((folder / SETTINGS).read_text(encoding="utf-8"), settings))
         changed = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
-        if differences := "; ".join(f"{key} was {old.get(key)!r} and is {new.get(key)!r}" for key in changed):
+        if differences := "; ".join(f"{key} was {old.get(key)!r}, is {new.get(key)!r}" for key in changed):
             raise SpecError(f"{folder} holds an interrupted run of another plan: {differences}.")
     examples = data.make_examples([data.with_sources(source, plan.spec) for source in plan.train])
     batches = data.make_batches(examples, recipe)
@@ -117,7 +118,7 @@ def finetune(
     agreements = [{"epoch": 0} | _agreement(model.score, plan.dev, plan.spec)] if plan.dev else Agreements()
     with trained_files.writing(folder):
         write_atomically(folder / SETTINGS, settings.encode())
-    with trained_files.writing(output, " Checkpoints are kept: make room, and continue with --resume."):
+    with trained_files.writing(output, " Checkpoints are kept: free some space, and continue with --resume."):
         steps, log = _train(model, plan, examples, batches, arguments, resume=resume)
         loss = model.error(*_similarities(model, examples, recipe))
         write_atomically(output / LOG, "".join(json.dumps(line) + "\n" for line in log).encode())
@@ -133,21 +134,21 @@ def finetune(
 
 
 def check_output(output: Path, *, resume: bool) -> None:
-    """Refuse a folder with nothing to resume, or with anything else than the run that is resumed."""
+    """Refuse a folder with nothing to resume, or with anything but the run to resume."""
     folder = output / CHECKPOINTS
     interrupted = (folder / SETTINGS).is_file()
     if resume and not interrupted:
         raise SpecError(f"{folder} holds no interrupted run: there is nothing to resume.")
     if interrupted and not resume:
-        raise SpecError(f"{folder} holds an interrupted run: go on with it by --resume, or remove the folder.")
+        raise SpecError(f"{folder} holds an interrupted run: continue it with --resume, or remove the folder.")
     if not resume and output.is_dir() and any(output.iterdir()):
-        raise FileError(f"{output} is not empty: give a new folder, so that nothing in it is written over.")
+        raise FileError(f"{output} is not empty: choose a new folder, so that nothing is overwritten.")
 
 
 def _make_model(
     backend: TokenAlignmentBackend, recipe: Recipe, device: torch.device, options: RunOptions
 ) -> tuple[TrainedMetric, Any]:
-    """Load a separate encoder and make its weights trainable; return the metric, and the network to be saved."""
+    """Load a separate encoder with trainable weights; return the metric, and the network to save."""
     from transformers import set_seed
 
     spec, view, layer = backend.spec, backend.view, max(backend.spec.layers)
@@ -194,7 +195,7 @@ def _train(
         lambda: _agreement(model.score, plan.dev, plan.spec),
         args=arguments,
         train_dataset=examples,
-        eval_dataset=examples[:1] if plan.dev else None,  # Trainer requires a data set; `_agreement` has its own
+        eval_dataset=examples[:1] if plan.dev else None,  # required by Trainer; `_agreement` has its own data
     )
     checkpoint = last_checkpoint(Path(arguments.output_dir)) if resume else None
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
@@ -218,7 +219,7 @@ def _agreement(score: Callable[[Segments], Any], dev: Sequence[TrainingData], sp
 
 
 def _save_metric(plan: FinetunePlan, backend: TokenAlignmentBackend, wrapped: Any, output: Path) -> MetricSpec:
-    """Write weights and mean vectors; return the specification of the trained metric."""
+    """Write weights and mean vectors; return the trained metric's specification."""
     folder, spec = str(output.resolve()), plan.spec.replace(layer=backend.spec.layer)
     if plan.recipe.full:
         trained_files.save_network(wrapped, backend.files, output)
@@ -232,7 +233,7 @@ def _save_metric(plan: FinetunePlan, backend: TokenAlignmentBackend, wrapped: An
 def _save_documents(
     plan: FinetunePlan, scorer: Scorer, backend: TokenAlignmentBackend, output: Path, *, name: str, dev: str, **run: Any
 ) -> None:
-    """Write preset, model card, signature, and the hashes of all data that the weights were trained on."""
+    """Write preset, model card, signature, and hashes of all training data, earlier ones included."""
     files, recipe = backend.files, plan.recipe
     applied = {"weights": "full" if recipe.full else "lora", **dataclasses.asdict(recipe)}
     applied |= {"learning_rate": recipe.rate, **run}
@@ -243,7 +244,7 @@ def _save_documents(
         f"{label} with ratings of mean {mean:.6g} and standard deviation {sd:.6g}" for label, mean, sd in scales
     )
     origin = f"Fine-tuned by twmd-registry {__version__} from {files.name}@{files.fingerprint} on {train}"
-    holdout = "No data were named as held out."
+    holdout = "No data were held out."
     if plan.holdout:
         names = ", ".join(source.label for source in plan.holdout)
         compared = "source" if plan.spec.against else "reference"
@@ -259,10 +260,10 @@ def _save_documents(
 
 
 def _describe_dev(plan: FinetunePlan, agreements: Agreements) -> str:
-    """Return how the epoch was chosen, in a sentence."""
+    """Describe in a sentence how the epoch was chosen."""
     if not agreements:
-        return "There was no development data: the weights are those of the last epoch."
+        return "There was no development data: the weights are the last epoch's."
     names, chosen = ", ".join(source.label for source in plan.dev), agreements[1]["epoch"]
-    before, best = (f"{each['pearson']:.4f} (Kendall's tau {each['kendall']:.4f})" for each in agreements)
+    before, best = (f"{dev['pearson']:.4f} (Kendall's tau {dev['kendall']:.4f})" for dev in agreements)
     by = f"the mean Pearson correlation over the groups of {names}"
-    return f"The epoch ({chosen:g}) was chosen by {by}: {best}; untrained it was {before}."
+    return f"The epoch ({chosen:g}) was chosen by {by}: {best}; untrained, it was {before}."

@@ -1,5 +1,7 @@
-"""A metric as a module whose weights are trained, through the stages that score: ``mse = mean (a sim(X, Y) + b - z)^2``
-(TWMD paper, 6.2), z the standardised rating, or `MSE_SHARE` times that less Pearson's r; a > 0 and b are not saved.
+"""A metric as a module with trainable weights, which runs the same stages as scoring.
+
+The loss is ``mse = mean (a sim(X, Y) + b - z)^2`` (TWMD paper, 6.2) with z the standardised rating, or `MSE_SHARE`
+times that minus Pearson's r. a > 0 and b are not saved.
 """
 
 from __future__ import annotations
@@ -30,19 +32,18 @@ from twmd_registry.registry.names import Multiref
 from twmd_registry.train.recipe import MSE_SHARE, Recipe, Target
 
 MIN_CORRELATION = 0.1
-"""Lower bound of r in `TrainedMetric.start_line`: a line without slope would pass on no gradient."""
+"""Lower bound of r in `TrainedMetric.start_line`: a line without slope would pass no gradient on."""
 LORA_DROPOUT = 0.05
 FUSED_ATTENTION = 256
-"""Tokens of a text from which a CPU trains by torch's fused attention in bfloat16. Its gradient takes as long for 16
-tokens as for 256, up to 14 times as long as the gradient of separate products; from 256 tokens on it needs less memory.
+"""Least tokens of a text for torch's fused attention in bfloat16 on CPUs. Its gradient takes as long for 16 tokens as
+for 256, up to 14 times as long as that of separate products. From 256 tokens on it needs less memory.
 """
 
 TARGETS: dict[Target, Callable[[Tensor, AppliedSpec], Tensor]] = {
     "output": lambda sides, spec: sides[SIDE[spec.output]],
     "mean": lambda sides, _: (sides[0] + sides[1]) / 2,
 }
-"""The value that is fitted, from precision, recall and F1 of pairs; of a metric without sides, the first is the score.
-"""
+"""Value to fit, from precision, recall and F1 of pairs; the first is the score of a metric without sides."""
 
 
 class TrainedMetric(nn.Module):
@@ -51,7 +52,7 @@ class TrainedMetric(nn.Module):
     def __init__(
         self, encoder: Encoder, spec: AppliedSpec, view: TokenView, recipe: Recipe, *, batch_tokens: int | None = None
     ) -> None:
-        """Combine an applied specification, its view, and an encoder of its own, whose weights will change."""
+        """Combine an applied specification, its view, and a separate encoder whose weights will change."""
         super().__init__()
         self.network: nn.Module = encoder.network
         if recipe.bf16:
@@ -67,7 +68,7 @@ class TrainedMetric(nn.Module):
         return PipelineRun(self._encoder, views, pairs, batch_tokens=self._batch_tokens)
 
     def similarities(self, segments: Segments) -> Tensor:
-        """Return differentiable similarities of segments, which are one centering batch; shape (segments,)."""
+        """Return differentiable similarities of segments, treated as one centering batch; shape (segments,)."""
         spec, pairs = self._spec, make_pairs(segments)
         if spec.centering.kind == "batch":
             spec = spec.replace(centering_size=len(segments.predictions))
@@ -78,7 +79,7 @@ class TrainedMetric(nn.Module):
         return torch.segment_reduce(fitted, self._multiref, lengths=counts)
 
     def score(self, segments: Segments) -> np.ndarray:
-        """Return the scores of segments as a scorer of the trained metric does; shape (segments,)."""
+        """Return the scores of segments, as by a scorer of the trained metric; shape (segments,)."""
         self.eval()
         pairs, spec = make_pairs(segments), self._spec
         with torch.inference_mode(), exact_arithmetic():
@@ -87,14 +88,14 @@ class TrainedMetric(nn.Module):
         return torch.segment_reduce(scores, self._multiref, lengths=torch.from_numpy(pairs.counts)).numpy()
 
     def forward(self, predictions: list[str], references: list[list[str]], targets: Tensor) -> dict[str, Tensor]:
-        """Return the loss of a batch; `targets` has the shape (B,)."""
+        """Return the loss of a batch; `targets` has shape (B,)."""
         similarities = self.similarities(Segments(predictions, references))  # (B,)
-        wanted = targets.to(similarities.dtype)
-        mse = mse_loss(self.log_scale.exp() * similarities + self.offset, wanted)
+        targets = targets.to(similarities.dtype)
+        mse = mse_loss(self.log_scale.exp() * similarities + self.offset, targets)
         if self._recipe.loss == "mse":
             return {"loss": mse}
-        deviations = similarities - similarities.mean(), wanted - wanted.mean()
-        r = cosine_similarity(*deviations, dim=0)  # 0 where either does not vary
+        deviations = similarities - similarities.mean(), targets - targets.mean()
+        r = cosine_similarity(*deviations, dim=0)  # 0 if either is constant
         return {"loss": MSE_SHARE * mse - r}
 
     def start_line(self, similarities: np.ndarray, targets: np.ndarray) -> None:
@@ -117,7 +118,7 @@ class TrainedMetric(nn.Module):
         return ((name, weight) for name, weight in self.named_parameters() if weight.requires_grad)
 
     def state_dict(self, *_args: Any, **_settings: Any) -> dict[str, Tensor]:  # type: ignore[override]
-        """Return the trained weights only: a checkpoint of an adapter contains no copy of the encoder."""
+        """Return only the trained weights, so that an adapter's checkpoint has no copy of the encoder."""
         return {name: weight.detach() for name, weight in self.trained()}
 
     def load_state_dict(
@@ -126,7 +127,7 @@ class TrainedMetric(nn.Module):
         strict: bool = True,  # noqa: FBT002 (torch's signature)
         assign: bool = False,  # noqa: FBT002
     ) -> Any:
-        """Load trained weights; the encoder's own, which no checkpoint holds, are not missing."""
+        """Load trained weights. The encoder's, which no checkpoint has, do not count as missing."""
         del strict
         result = super().load_state_dict(state_dict, strict=False, assign=assign)
         trained = {name for name, _ in self.trained()}
@@ -135,19 +136,28 @@ class TrainedMetric(nn.Module):
 
 
 def require_training() -> None:
-    """Refuse to train without `peft` and `accelerate`."""
+    """Raise MissingExtraError without `peft` and `accelerate`."""
     if not all(map(importlib.util.find_spec, ("accelerate", "peft"))):
         raise missing_extra("training needs more packages", "train")
 
 
 def add_lora(network: Any, rank: int, modules: Sequence[str] | str, *, head: bool = False) -> Any:
-    """Add a LoRA adapter to linear layers (their names, or PEFT's name for several), and freeze the other weights, but
-    for a `head` above them.
+    """Add a LoRA adapter to linear layers and freeze all other weights except a `head` above them.
 
-    Raises SpecError for a rank above the model's width: a matrix of that width has no such rank.
+    Args:
+        network: The network.
+        rank: The adapter's rank.
+        modules: The layers' names, or PEFT's name for several.
+        head: Whether there is a regression head.
+
+    Returns:
+        The wrapped network.
+
+    Raises:
+        SpecError: The rank exceeds the model's width, and so that of any weight matrix.
     """
     if rank > (width := network.config.hidden_size):
-        raise SpecError(f"the rank {rank} is above {width}, the model's width: choose a rank of at most {width}.")
+        raise SpecError(f"rank {rank} exceeds the model's width: choose at most {width}.")
     from peft import LoraConfig, TaskType, get_peft_model
 
     config = LoraConfig(
@@ -163,7 +173,7 @@ def add_lora(network: Any, rank: int, modules: Sequence[str] | str, *, head: boo
 
 
 def train_in_bfloat16(network: nn.Module, device: str) -> None:
-    """Run a network's matrix products in bfloat16 while it is in training mode; weights stay in float32."""
+    """Run a network's matrix products in bfloat16 in training mode; weights stay in float32."""
     forward = network.forward
 
     def run(*args: Any, **inputs: Any) -> Any:
@@ -178,32 +188,32 @@ def train_in_bfloat16(network: nn.Module, device: str) -> None:
 
 
 def set_dropout(network: nn.Module, share: float) -> None:
-    """Set a network's dropout rate of hidden states and attention weights; an adapter has one of its own."""
+    """Set a network's dropout rate for hidden states and attention weights; an adapter has its own."""
     for module in network.modules():
         if isinstance(module, nn.Dropout):
             module.p = share
-        for name, value in list(vars(module).items()):  # some attention modules hold the rate as a number
+        for name, value in list(vars(module).items()):  # some attention modules store the rate as a number
             if isinstance(value, float) and "dropout" in name and "layer" not in name:
                 setattr(module, name, share)
 
 
 def lora_modules(encoder: Encoder, layer: int) -> list[str]:
-    """Return the linear layers that hidden state `layer` depends on, at least one."""
+    """Return the linear layers on which hidden state `layer` depends, at least one."""
     from transformers.pytorch_utils import Conv1D
 
     unused = {id(module) for module in _never_run(encoder, layer)}
     named = encoder.network.named_modules()
     names = [name for name, module in named if isinstance(module, (nn.Linear, Conv1D)) and id(module) not in unused]
     if not names:
-        hint = "there is nothing an adapter could change"
-        raise SpecError(f"layer={layer} of {encoder.files.name} stands on no linear layer: {hint}.")
+        hint = "an adapter has nothing to change"
+        raise SpecError(f"layer={layer} of {encoder.files.name} depends on no linear layer: {hint}.")
     return names
 
 
 def unfreeze(encoder: Encoder, layer: int) -> None:
-    """Make the weights trainable that hidden state `layer` depends on, and freeze the others."""
+    """Make the weights trainable on which hidden state `layer` depends, and freeze the others."""
     if getattr(encoder.network.config, "is_encoder_decoder", False):
-        reason = "the encoder of a model that also decodes cannot be saved alone"
+        reason = "the encoder of an encoder-decoder cannot be saved alone"
         raise ModelError(f"{encoder.files.name}: {reason}; train an adapter instead.")
     encoder.network.requires_grad_(True)  # noqa: FBT003 (torch's own signature)
     for module in _never_run(encoder, layer):
@@ -211,7 +221,7 @@ def unfreeze(encoder: Encoder, layer: int) -> None:
 
 
 def _never_run(encoder: Encoder, layer: int) -> list[nn.Module]:
-    """Return the modules that hidden state `layer` does not depend on: the blocks above it, and a pooler."""
+    """Return the modules on which hidden state `layer` does not depend: the blocks above it, and a pooler."""
     above = [] if encoder.blocks is None else list(encoder.blocks[layer:])
     poolers = [module for name, module in encoder.network.named_modules() if name.rpartition(".")[2] == "pooler"]
     return [inner for module in [*above, *poolers] for inner in module.modules()]

@@ -1,5 +1,7 @@
-"""Regression models on the STS benchmark, by sentence-transformers' trainers: a cross-encoder by the mean squared error
-on ratings from 0 to 5 (Herbold 2024), or a siamese model, whose cosines a line turns into ratings.
+"""Train regression models on the STS benchmark with sentence-transformers' trainers.
+
+A cross-encoder is trained by the mean squared error on ratings from 0 to 5 (Herbold 2024). A siamese model gets a line
+that maps cosines to ratings.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from twmd_registry.train.recipe import Recipe
 from twmd_registry.train.trained_files import save_adapter, save_cross_encoder, write_card, writing
 
 Loss = Literal["cosine", "cosent"]
-"""Of a siamese model: the squared error of cosines to ratings over 5, or how often cosines order pairs otherwise."""
+"""Loss of a siamese model: the squared error of cosines to ratings over 5, or how often cosines misorder pairs."""
 WARM_UP_STEPS = 100
 
 
@@ -47,11 +49,12 @@ def train_stsb(
     any_language: bool = False,
     device: str = "auto",
 ) -> tuple[str, float]:
-    """Fine-tune a model on STS-B's ``train.csv``, choose the epoch on ``dev.csv``, and save the adapter, or with
-    ``recipe.full`` the whole cross-encoder.
+    """Fine-tune a model on STS-B's ``train.csv``, choose the epoch on ``dev.csv``, and save it.
 
-    `dtype` is the number format of an adapter's weights. Returns the signature of STSScore with this model, and its
-    Pearson correlation on dev.
+    An adapter is saved, in the number format `dtype`, or with ``recipe.full`` the whole cross-encoder.
+
+    Returns:
+        STSScore's signature with this model, and its Pearson correlation on dev.
     """
     require_training()
     check_output(output, resume=False)
@@ -90,7 +93,7 @@ def train_stsb(
 
 
 def _make_model(files: ModelFiles, recipe: Recipe, *, siamese: bool) -> tuple[Any, Any]:
-    """Return sentence-transformers' model of an encoder, and the network in it whose weights are trained."""
+    """Return sentence-transformers' model of an encoder, and the network inside with the trained weights."""
     if siamese:
         network = add_lora(load_bare(files, "float32"), recipe.rank, "all-linear")
         return load_pipeline(files, network, "float32"), network
@@ -106,29 +109,35 @@ def _arguments(recipe: Recipe, folder: Path, rows: int, device: str, *, siamese:
 
     from twmd_registry.train.trainer import training_arguments
 
-    kind = SentenceTransformerTrainingArguments if siamese else CrossEncoderTrainingArguments
+    arguments_type = SentenceTransformerTrainingArguments if siamese else CrossEncoderTrainingArguments
     batches = math.ceil(rows / recipe.batch)
     return training_arguments(
-        recipe, folder, batches, evaluate=True, device_option=device, warm_up=WARM_UP_STEPS, kind=kind
+        recipe,
+        folder,
+        batches,
+        evaluate=True,
+        device_option=device,
+        warm_up=WARM_UP_STEPS,
+        arguments_type=arguments_type,
     )
 
 
 def _train(model: Any, arguments: Any, data: Mapping[str, RatedSegments], loss: Loss, *, siamese: bool) -> float:
-    """Train, and return the Pearson correlation on dev of the best epoch, whose weights are kept."""
+    """Train and keep the best epoch's weights; return its Pearson correlation on dev."""
     from datasets import Dataset
     from sentence_transformers import CrossEncoderTrainer, SentenceTransformerTrainer
     from transformers import PrinterCallback
 
     from twmd_registry.train.trainer import KeepBest
 
-    scale = HIGHEST if siamese else 1.0  # a cosine is 1 at most
+    scale = HIGHEST if siamese else 1.0  # a cosine is at most 1
     columns = {
         name: ([*rated.predictions], [*rated.references], [rating / scale for rating in rated.ratings.tolist()])
         for name, rated in data.items()
     }
     if siamese:
         losses, evaluation = moved_module("losses"), moved_module("evaluation")
-        kind = SentenceTransformerTrainer
+        trainer_type = SentenceTransformerTrainer
         criterion = {"cosine": losses.CosineSimilarityLoss, "cosent": losses.CoSENTLoss}[loss](model)
         evaluator = evaluation.EmbeddingSimilarityEvaluator(*columns["dev"], name="dev", main_similarity="cosine")
         best = KeepBest(model, "eval_dev_pearson_cosine")
@@ -136,11 +145,11 @@ def _train(model: Any, arguments: Any, data: Mapping[str, RatedSegments], loss: 
         from sentence_transformers.cross_encoder.evaluation import CrossEncoderCorrelationEvaluator
         from sentence_transformers.cross_encoder.losses import MSELoss
 
-        kind, criterion = CrossEncoderTrainer, MSELoss(model)
+        trainer_type, criterion = CrossEncoderTrainer, MSELoss(model)
         pairs = [list(pair) for pair in zip(*columns["dev"][:2], strict=True)]
         evaluator = CrossEncoderCorrelationEvaluator(pairs, columns["dev"][2], name="dev")
         best = KeepBest(model, "eval_dev_pearson")
-    trainer = kind(
+    trainer = trainer_type(
         model=model,
         args=arguments,
         train_dataset=Dataset.from_dict(dict(zip(("sentence1", "sentence2", "score"), columns["train"], strict=True))),
@@ -148,8 +157,8 @@ def _train(model: Any, arguments: Any, data: Mapping[str, RatedSegments], loss: 
         evaluator=evaluator,
         callbacks=[best],
     )
-    model.model_card_data.generate_widget_examples = False  # with a progress bar of their own
-    trainer.remove_callback(PrinterCallback)  # it prints dictionaries beside the results
+    model.model_card_data.generate_widget_examples = False  # they would show a progress bar
+    trainer.remove_callback(PrinterCallback)  # it prints dictionaries among the results
     trainer.train()
     best.restore()
     model.eval()
@@ -158,7 +167,7 @@ def _train(model: Any, arguments: Any, data: Mapping[str, RatedSegments], loss: 
 
 @torch.no_grad()
 def _fit_line(model: Any, rated: RatedSegments) -> Line:
-    """Fit the line from cosines to ratings, by least squares."""
+    """Fit the line from cosines to ratings by least squares."""
     sides = (
         model.encode([*texts], prompt="", convert_to_tensor=True, normalize_embeddings=True, show_progress_bar=False)
         for texts in (rated.predictions, rated.references)

@@ -31,11 +31,11 @@ from twmd_registry.version import __version__
 
 @contextlib.contextmanager
 def writing(folder: Path, hint: str = "") -> Iterator[None]:
-    """Turn what libraries raise where a file cannot be written into a `FileError` that names the folder, and `hint`."""
+    """Turn libraries' errors on writing files into a `FileError` with the folder and `hint`."""
     try:
         yield
     except Exception as error:
-        in_torch = "inline_container.cc" in str(error)  # a RuntimeError of `torch.save`, which hides the reason
+        in_torch = "inline_container.cc" in str(error)  # a RuntimeError from `torch.save`, which hides the reason
         if isinstance(error, TwmdError) or not (in_torch or isinstance(error, OSError | SafetensorError)):
             raise
         known = getattr(error, "strerror", None) or str(error).removesuffix(".")
@@ -44,7 +44,7 @@ def writing(folder: Path, hint: str = "") -> Iterator[None]:
 
 
 def save_adapter(wrapped: Any, base: str, folder: Path, dtype: Dtype = "float32") -> None:
-    """Write the adapter "default" of a PEFT model, rounded to `dtype`, with the public name of its base model."""
+    """Write a PEFT model's adapter "default", rounded to `dtype`, with its base model's public name."""
     import torch
 
     for name, weight in wrapped.named_parameters():
@@ -54,7 +54,7 @@ def save_adapter(wrapped: Any, base: str, folder: Path, dtype: Dtype = "float32"
         wrapped.save_pretrained(str(stage), save_embedding_layers=False)
         path = stage / "adapter_config.json"
         settings = json.loads(path.read_text(encoding="utf-8"))
-        # A path of this machine means nothing to others, and the order of a set differs from run to run.
+        # A local path means nothing to others, and the order of a set differs between runs.
         settings["base_model_name_or_path"] = base
         if isinstance(settings["target_modules"], list):
             settings["target_modules"] = sorted(settings["target_modules"])
@@ -62,13 +62,13 @@ def save_adapter(wrapped: Any, base: str, folder: Path, dtype: Dtype = "float32"
 
 
 def save_cross_encoder(model: Any, folder: Path) -> None:
-    """Write sentence-transformers' cross-encoder without the card that it makes."""
+    """Write sentence-transformers' cross-encoder without its model card."""
     with _staged(folder) as stage:
         model.save_pretrained(str(stage), create_model_card=False)
 
 
 def save_network(network: Any, files: ModelFiles, folder: Path) -> None:
-    """Write a whole network, with the tokenizer of the model that it was trained from."""
+    """Write a whole network with its base model's tokenizer."""
     with _staged(folder) as stage:
         network.save_pretrained(str(stage))
         for path in [*tokenizer_files(files.folder), files.folder / "tokenizer_config.json"]:
@@ -78,8 +78,9 @@ def save_network(network: Any, files: ModelFiles, folder: Path) -> None:
 
 @contextlib.contextmanager
 def _staged(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder for libraries to write to; its files are then moved to `folder`, each whole and with the
-    usual permissions (libraries write weights for their owner only).
+    """Yield a temporary folder for libraries, then move its files to `folder`, atomically and with usual permissions.
+
+    Libraries make weights readable for their owner only.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, suffix=".part") as stage:
@@ -90,7 +91,7 @@ def _staged(folder: Path) -> Iterator[Path]:
 
 
 def save_means(spec: MetricSpec, background: MeanVectors | None, folder: Path) -> MetricSpec:
-    """Write the mean vectors of the untrained metric, if any, for the trained `spec`; return it with them."""
+    """Write the untrained metric's mean vectors, if any, for the trained `spec`; return `spec` with them."""
     if background is None:
         return spec
     files = find_model(str(spec.model), spec.revision)
@@ -102,7 +103,7 @@ def save_means(spec: MetricSpec, background: MeanVectors | None, folder: Path) -
 def save_documents(
     scorer: Scorer, files: ModelFiles, folder: Path, template: str, *, name: str, provenance: str, **values: Any
 ) -> None:
-    """Write preset, card and signature of a trained metric on the base model `files`, without paths of this machine."""
+    """Write preset, card and signature of a metric trained from the base model `files`, without local paths."""
     requested = scorer.requested
     preset = Preset(name, requested.metric, requested.values(), provenance, scorer.spec.fingerprint)
     write_atomically(folder / PRESET_FILE, write_presets(name, provenance, [preset]).encode())
@@ -120,7 +121,7 @@ def save_documents(
 def write_card(
     folder: Path, template: str, base: str, signature: str, values: Mapping[str, Any], *, library: str = "peft"
 ) -> None:
-    """Render a template of ``train/templates`` with values to ``README.md``, and write ``signature.txt``."""
+    """Render a template of ``train/templates`` to ``README.md``, and write ``signature.txt``."""
     from huggingface_hub import ModelCard, ModelCardData
 
     data = ModelCardData(base_model=base.partition("@")[0], library_name=library, pipeline_tag="sentence-similarity")

@@ -22,17 +22,17 @@ from twmd_registry.train.model import TrainedMetric
 from twmd_registry.train.recipe import Recipe
 
 LINE_RATE = 1e-2
-"""Learning rate of scale and offset: two numbers near 1, which an encoder's learning rate would hardly change."""
+"""Learning rate of scale and offset, two numbers near 1 that an encoder's learning rate would hardly change."""
 WARM_UP = 0.1
 """Share of the steps in which the learning rate rises."""
 LOG_STEPS = 10
-"""Steps between two log entries; fewer in a shorter run."""
+"""Steps between log entries; fewer in a shorter run."""
 WEIGHTS, STATE = "model.safetensors", "trainer_state.json"
-"""The first and the last file that Trainer writes into a checkpoint."""
+"""First and last file that Trainer writes into a checkpoint."""
 
 
 class MetricTrainer(Trainer):  # type: ignore[misc]
-    """Trains a `TrainedMetric`, by batches and an agreement with the development data of its own."""
+    """Trains a `TrainedMetric` with our batches and agreement with the development data."""
 
     control: Any
     optimizer: Any
@@ -44,10 +44,10 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
         self._batches, self._agreement = batches, agreement
         self._logged = time.monotonic()
         super().__init__(model=model, data_collator=collate, **settings)
-        self.remove_callback(PrinterCallback)  # it prints dictionaries that the log has, too
+        self.remove_callback(PrinterCallback)  # it repeats the log as dictionaries
 
     def get_train_dataloader(self) -> Any:
-        """Return the data loader of our batches."""
+        """Return a data loader of our batches."""
         loader = DataLoader(self.train_dataset, batch_sampler=self._batches, collate_fn=self.data_collator)
         return self.accelerator.prepare(loader)
 
@@ -62,15 +62,15 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
         return metrics
 
     def log(self, logs: dict[str, float], *args: Any) -> None:
-        """Log the seconds since the last entry, too: checkpoints keep the log, and a resumed run adds to its sum."""
+        """Add the seconds since the last entry; checkpoints keep the log, and a resumed run adds to the sum."""
         now = time.monotonic()
         super().log(logs | {"seconds": now - self._logged}, *args)
         self._logged = now
 
     def training_step(self, *args: Any, **settings: Any) -> Any:
-        """Run a training step, and save a checkpoint where it is due; raises ModelError where training diverged."""
+        """Run a training step and save a checkpoint if due; raise ModelError if training diverged."""
         step, rate = self.state.global_step + 1, f"the learning rate is {self.args.learning_rate:g}"
-        diverged = f"training diverged at step {step}: train anew, in a new folder, with a lower one ({rate})."
+        diverged = f"training diverged at step {step}: train again, in a new folder, with a lower one ({rate})."
         try:
             loss = super().training_step(*args, **settings)
         except NotFiniteError as error:
@@ -78,23 +78,23 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
         if not torch.isfinite(loss):
             raise ModelError(diverged)
         if self.args.save_steps and step % self.args.save_steps == 0:
-            # Beside those of the epochs: Trainer's "steps" does not go with evaluations of epochs.
+            # In addition to every epoch's: Trainer's "steps" cannot be combined with evaluation by epoch.
             self.control.should_save = True
         return loss
 
     def create_optimizer(self, model: Any = None) -> Any:
-        """Create Trainer's optimizer, with a separate learning rate for scale and offset."""
+        """Create Trainer's optimizer with a separate learning rate for scale and offset."""
         del model
         if self.optimizer is None:
-            kind, settings = self.get_optimizer_cls_and_kwargs(self.args, self.model)
+            optimizer_type, settings = self.get_optimizer_cls_and_kwargs(self.args, self.model)
             line = [self.model.log_scale, self.model.offset]
             encoder = [weight for _, weight in self.model.trained() if all(weight is not number for number in line)]
-            self.optimizer = kind([{"params": encoder}, {"params": line, "lr": LINE_RATE}], **settings)
+            self.optimizer = optimizer_type([{"params": encoder}, {"params": line, "lr": LINE_RATE}], **settings)
         return self.optimizer
 
 
 class KeepBest(TrainerCallback):  # type: ignore[misc]
-    """Keeps the trained weights of the epoch with the highest value of a metric in memory."""
+    """Keeps the best epoch's trained weights in memory, by the highest value of a metric."""
 
     def __init__(self, model: Any, metric: str) -> None:
         """Store the model and the metric's name."""
@@ -103,14 +103,14 @@ class KeepBest(TrainerCallback):  # type: ignore[misc]
         self.value = -math.inf
 
     def on_evaluate(self, *_: Any, metrics: dict[str, float], **__: Any) -> None:
-        """Keep the weights if the metric is higher than before; NaN, of scores that are all equal, is not."""
+        """Keep the weights if the metric improves; NaN, for constant scores, does not."""
         if metrics[self._metric] > self.value or not self._weights:
             self.value = float(metrics[self._metric])
             trained = ((name, weight) for name, weight in self._model.named_parameters() if weight.requires_grad)
             self._weights = {name: weight.detach().cpu().clone() for name, weight in trained}
 
     def restore(self) -> None:
-        """Put the kept weights into the model."""
+        """Load the kept weights into the model."""
         with torch.no_grad():
             for name, weight in self._model.named_parameters():
                 if name in self._weights:
@@ -132,14 +132,15 @@ def training_arguments(
     evaluate: bool,
     device_option: str,
     warm_up: int | None = None,
-    kind: Any = TrainingArguments,
+    arguments_type: Any = TrainingArguments,
 ) -> Any:
-    """Return a trainer's settings, of a `kind`, for epochs of some batches. transformers' own come with checkpoints in
-    `folder`; with `evaluate`, the weights of the epoch that agrees best with dev are loaded at the end (others have
-    `KeepBest`). Raises SpecError if Trainer would use another device.
+    """Return a trainer's settings for epochs of some batches.
+
+    transformers' own `TrainingArguments` include checkpoints in `folder`, and with `evaluate` load the weights that
+    agree best with dev at the end. Other types need `KeepBest`. Raises SpecError if Trainer would use another device.
     """
-    steps, wanted, own = recipe.epochs * batches, pick_device(device_option), kind is TrainingArguments
-    arguments = kind(
+    steps, wanted, own = recipe.epochs * batches, pick_device(device_option), arguments_type is TrainingArguments
+    arguments = arguments_type(
         output_dir=str(folder),
         num_train_epochs=recipe.epochs,
         per_device_train_batch_size=recipe.batch,
@@ -162,16 +163,16 @@ def training_arguments(
     )
     device = torch.device(arguments.device)
     if device.type != wanted.type or (wanted.index or 0) != (device.index or 0) or arguments.world_size > 1:
-        hint = f"training runs in one process on {device}; choose another by CUDA_VISIBLE_DEVICES"
+        hint = f"training runs in one process on {device}; choose another one by CUDA_VISIBLE_DEVICES"
         raise SpecError(f"device={device_option}: {hint}.")
     if arguments.n_gpu > 1:
-        # Trainer would split a batch over several devices, and it cannot split lists of texts.
+        # Trainer would split a batch over several devices, but it cannot split lists of texts.
         arguments._n_gpu = 1  # noqa: SLF001 (there is no public way)
     return arguments
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """Return the newest complete checkpoint; skip those that a killed run has left half-written."""
+    """Return the newest complete checkpoint, skipping those that a killed run left half-written."""
     paths = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
     return next((path for path in paths if _is_complete(path)), None)
 
