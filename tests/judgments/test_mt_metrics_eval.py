@@ -88,7 +88,7 @@ def test_systems_without_output_or_ratings_are_named(tmp_path: Path) -> None:
     with pytest.warns(TwmdWarning) as caught:
         assert read_mt_metrics_eval(folder, pair="zh-en").system == ["A", "A"]
     assert [str(warning.message).partition("zh-en")[2] for warning in caught] == [
-        ": no output of systems that zh-en.mqm.seg.score rates, left out: C.",
+        ": no output of systems that zh-en.mqm.seg.score rates; left out: C.",
         ".mqm.seg.score: systems with output but without ratings, left out: B.",
     ]
 

@@ -42,7 +42,7 @@ def test_members_are_text_in_parentheses_a_field_or_a_list_once() -> None:
     assert parse_signature(f"ensemble|members:{members}|version:1.0.0") == parse_signature(WHOLE)
     assert make_spec("ensemble", members=["sbert", "2*twmd"]) == make_spec("ensemble", members="sbert,2*twmd")
     for wrong in ([], ["sbert", 3]):
-        with pytest.raises(SpecError, match="members"):
+        with pytest.raises(SpecError, match="member"):
             make_spec("ensemble", members=wrong)
     with pytest.raises(SpecError, match="members are given twice"):
         twmd_registry.load("ensemble(sbert)", members="twmd")

@@ -216,8 +216,8 @@ WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))
         ("special:all", "special:partners", "END", "special=partners"),
         ("cut%3A512", "cut%ff", "truncation", "is not percent-encoded UTF-8"),
         ("version:1.0.0", "version:9.9.9", "version", "'9.9.9'"),
-        ("|version", "|nrefs:00|version", "nrefs", "nrefs is a number from 0 or 'var'"),
-        ("|version", "|bs:many|version", "bs", "bs is a number from 1, not 'many'"),
+        ("|version", "|nrefs:00|version", "nrefs", "nrefs: expected"),
+        ("|version", "|bs:many|version", "bs", "not 'many'"),
         ("|version:1.0.0", "", "END", "version is missing: "),
     ],
 )

@@ -169,7 +169,7 @@ def test_values_that_exclude_each_other_are_refused(metric: str, keys: dict[str,
 
 def test_unknown_names_and_keys_of_another_metric_are_refused() -> None:
     for word, meant in (("bertscore", "bertscore_centered"), ("cka", "wordset_cka"), ("twdm", "twmd")):
-        with pytest.raises(SpecError, match=f"no metric '{word}'; did you mean '{meant}'"):
+        with pytest.raises(SpecError, match=f"unknown metric '{word}'; did you mean '{meant}'"):
             make_spec(word)
     with pytest.raises(SpecError, match="no preset 'embeded'; did you mean 'embedded'"):
         make_spec("twmd", "embeded")
