@@ -50,7 +50,7 @@ FILES: dict[str, bytes] = {
 RAY = "score --engine ray -i a.jsonl --output o"
 AGAINST = "-m 'twmd;against=source'"
 KEY = "model is a key: use --set model=VALUE."
-EVERY = "-m takes every word after it, so name files before -m."
+EVERY = "-m takes every word after it"
 TWICE = "are the same metric with the same settings: name it once."
 SCORE = "score ref.txt -i good.txt"
 
@@ -65,17 +65,17 @@ USAGE = [
     ("fit maen ref.txt", "twmd fit: error (see twmd fit"),
     ("mean ref.txt", "Did you mean 'twmd fit mean'?"),
     ("fit selfchek", "Did you mean 'twmd setup"),
-    ("fit idf ref.txt --set adapter=x", "--set adapter: this command reads"),
+    ("fit idf ref.txt --set adapter=x", "--set adapter: not used"),
     ("fit baseline ref.txt -m twmd --centering-size 3", "centering_size is a key: use --set"),
     ("correlate table:rated.jsonl -m twmd --layer=3", "layer is a key: use --set"),
     ("score -i good.txt -m bleu not/here", EVERY),
     ("correlate -m twmd table:rated.jsonl", "Missing argument 'DATA'. -m takes"),
     ("score -i good.txt --set layer=2 ref.txt", "expected KEY=VALUE. --set takes"),
     ("score -i good.txt ref.txt", "no references for good.txt: name a"),
-    ("score ref.txt -i own.jsonl", "holds references already"),
+    ("score ref.txt -i own.jsonl", "already contains references"),
     # After the first option a word is no reference: it may be a system that another option cut off from -i.
     *(
-        (f"{line} {late}", f"{late.split()[-1]!r} follows an option and is not its value")
+        (f"{line} {late}", f"{late.split()[-1]!r} follows an option but is not its value")
         for line in ("score ref.txt", "report ref.txt -o new.html", "verify a_record.json")
         for late in ("-i good.txt -q poor.txt", "--input=good.txt poor.txt", "-igood.txt poor.txt", "-q -- poor.txt")
     ),
@@ -91,23 +91,23 @@ USAGE = [
     (f"{SCORE} -m twmd bleu bleu", f"bleu and bleu {TWICE}"),
     ("correlate table:rated.jsonl -m 'twmd;temperature=0.5' 'twmd; temperature=0.50'", TWICE),
     *((f"{SCORE} -m '{joined}'", "Separate metrics by spaces") for joined in ("twmd, sbert", "bleu,ter", "twmd sbert")),
-    (f"{SCORE} --set 'layer=2, special=none'", "separate keys by blanks, each a"),
+    (f"{SCORE} --set 'layer=2, special=none'", "separate keys by spaces"),
     (f"{SCORE} -m 'a\0b'", "a NUL character"),
     (f"{SCORE} --preset large", "twmd has no preset 'large'"),
-    (f"{SCORE} -m bleu --set temperature=1", "--set and --preset are for a"),
-    ("explain --set layer=1", "--set and --preset are for a"),
+    (f"{SCORE} -m bleu --set temperature=1", "--set and --preset apply to a"),
+    ("explain --set layer=1", "--set and --preset apply to a"),
     ("explain -m twmd --signatures", "--signatures lists the presets of"),
     (f"{SCORE} -m moverscore --set temperature=1", "no key 'temperature' of moverscore"),
     (f"{SCORE} -m 'twmd;sbert'", "a metric with keys: 'sbert' is not"),
     (f"{SCORE} -m '2*twmd;layer=2'", "only members of an ensemble have a"),
     *(
-        (f"{line} {option}", f"{option.split()[0]} is for this package's metrics")
+        (f"{line} {option}", f"{option.split()[0]} only applies to this package's metrics")
         for line in (f"{SCORE} -m bleu chrf", "correlate table:rated.jsonl -m chrf")
         for option in ("--device cpu", "--batch-tokens 9", "--any-language")
     ),
     (f"{SCORE} --set truncation=cut:9999", "reads at most 512 tokens"),
     (f"{SCORE} --part X", "--part 'X': expected NAME=PATH."),
-    (f"{SCORE} --part modle=X", "--part modle: signatures have no"),
+    (f"{SCORE} --part modle=X", "--part modle: signatures name no"),
     (f"{SCORE} --part stopwords=two.txt", "no signature is given: use --set"),
     (f"{SCORE} --device nonsense", "device 'nonsense' is not available"),
     # Options that do not fit each other.
@@ -115,20 +115,20 @@ USAGE = [
     (f"{SCORE} --paired-bs --paired-ar", "--paired-bs and --paired-ar are"),
     (f"{SCORE} poor.txt --paired-bs --confidence-n 50", "pass one of --paired-bs-n"),
     (f"{SCORE} -m bleu --record x.json", "--record keeps scores of this"),
-    (f"{SCORE} --doc-column talk", "--doc-column talk is for tables"),
+    (f"{SCORE} --doc-column talk", "--doc-column talk"),
     (f"{SCORE} --docs my.docs --doc-column x", "--docs and --doc-column both name"),
     (f"{SCORE} --docs my.docs -b", "print scores of documents: leave"),
-    (f"{SCORE} --prediction-column x", "are for tables (JSON lines, CSV"),
+    (f"{SCORE} --prediction-column x", "apply to tables (JSON lines, CSV"),
     *(
         (f"{line} --quoted-tsv", "--quoted-tsv")
         for line in (SCORE, f"{SCORE} --lines", "score -i hyp.csv", "fit mean ref.txt", "mbr -i c.jsonl")
     ),
     ("correlate table:rated.jsonl,quoted=yes -m twmd", "quoted=yes"),
     *(
-        (f"report --agreement table:rated.jsonl -o new.html {option}", f"{option} is not read with --agreement")
+        (f"report --agreement table:rated.jsonl -o new.html {option}", f"{option} is not used with --agreement")
         for option in ("--lines", "--quoted-tsv")
     ),
-    ("fit mean ref.txt --prediction-column x", "are for tables (JSON lines, CSV"),
+    ("fit mean ref.txt --prediction-column x", "apply to tables (JSON lines, CSV"),
     ("tune . -m twmd", "'.': expected FORMAT:PATH, as in"),
     ("setup space build -m twdm -o new", "there is no card for 'twdm'; did"),
     # Sources.
@@ -139,22 +139,22 @@ USAGE = [
     (f"{RAY} --format latex", "--format latex cannot be used with"),
     (f"{RAY} -m bleu", "--engine ray scores by this"),
     ("score --engine ray -i a.jsonl", "--engine ray needs --input"),
-    ("score -i a.jsonl --output o", "--output is for --engine ray"),
-    ("score -i a.jsonl --strict", "--strict is for --engine ray"),
+    ("score -i a.jsonl --output o", "--output requires --engine ray"),
+    ("score -i a.jsonl --strict", "--strict requires --engine ray"),
     # Candidates.
     ("mbr -i c.jsonl c.jsonl", "expected one CANDIDATES, not 2"),
-    ("mbr -i two.txt", "say how many belong to a segment"),
+    ("mbr -i two.txt", "--num-samples"),
     ("mbr -i c.jsonl --num-samples 3", "c.jsonl is a table"),
     ("mbr -i c.jsonl --utilities", "--utilities needs --format json"),
     ("mbr -i c.jsonl -m bleu", "unknown metric 'bleu'"),
     ("mbr -i c.jsonl -m twmd twmd", "twmd and twmd are the same metric"),
-    ("mbr -i lines.jsonl", "a candidate holds a line break"),
+    ("mbr -i lines.jsonl", "line break"),
     # Reports.
-    (f"report {SCORE[6:]} -o report.pdf", "a report is an HTML file; give a"),
+    (f"report {SCORE[6:]} -o report.pdf", "HTML"),
     (f"report {SCORE[6:]} -m bleu -o new.html", "name one of them in -m"),
     ("report -i good.txt -o new.html", "no references for"),
     ("report ref.txt -o new.html", "name a file per system, or rated"),
-    ("report ref.txt --agreement table:rated.jsonl -m chrf -o new.html", "a reference file is not read with"),
+    ("report ref.txt --agreement table:rated.jsonl -m chrf -o new.html", "a reference file is not used with"),
 ]
 DATA = [
     # Files that cannot be read.
@@ -184,8 +184,8 @@ DATA = [
     # Files that do not fit together.
     ("score ref.txt -i two.txt", "two.txt has 2 segments but ref.txt"),
     ("score ref.txt two.txt -i good.txt", "two.txt has 2 lines but ref.txt"),
-    ("score -i x.jsonl z.jsonl", "z.jsonl and x.jsonl hold different"),
-    ("score -i x.jsonl y.jsonl", "y.jsonl and x.jsonl hold different"),
+    ("score -i x.jsonl z.jsonl", "z.jsonl and x.jsonl have different"),
+    ("score -i x.jsonl y.jsonl", "y.jsonl and x.jsonl have different"),
     ("score -i good.txt --src poor.txt -m chrf", "SacreBLEU's chrf compares with"),
     ("score -i good.txt --src poor.txt -m stsscore", "stsscore compares predictions with"),
     ("score -i good.txt --src poor.txt", "twmd compares predictions with"),
@@ -194,17 +194,17 @@ DATA = [
     (f"{SCORE} --docs short.docs", "short.docs: expected 3 lines, one"),
     (f"{SCORE} --docs odd.docs", "odd.docs, row 2: expected a domain"),
     ("score ref.txt -i hole.jsonl --doc-column talk", "row 2: expected a name as talk"),
-    ("score other.jsonl -i talk.jsonl --doc-column talk", "other documents in the column"),
-    ("mbr -i ref.txt --num-samples 4", "ref.txt has 3 lines, which is no"),
+    ("score other.jsonl -i talk.jsonl --doc-column talk", "different documents"),
+    ("mbr -i ref.txt --num-samples 4", "ref.txt has 3 lines"),
     # Files that cannot be written.
-    (f"{SCORE} --docs my.docs --record my.docs", "it is one of the files"),
-    (f"{SCORE} --src poor.txt --record poor.txt", "it is one of the files"),
-    (f"{SCORE} --record .", "cannot write .: it is no regular"),
+    (f"{SCORE} --docs my.docs --record my.docs", "it is one of the input files"),
+    (f"{SCORE} --src poor.txt --record poor.txt", "it is one of the input files"),
+    (f"{SCORE} --record .", "cannot write .: it is not a regular"),
     *((f"{SCORE} --record {place}", f"cannot write {place}: ") for place in ("good.txt/o", "none/o", "/proc/o")),
-    ("mbr -i c.jsonl -o c.jsonl", "it is one of the files"),
-    ("mbr -i c.jsonl --src own.jsonl -o own.jsonl", "it is one of the files"),
+    ("mbr -i c.jsonl -o c.jsonl", "it is one of the input files"),
+    ("mbr -i c.jsonl --src own.jsonl -o own.jsonl", "it is one of the input files"),
     ("mbr -i c.jsonl -o no/chosen.txt", "there is no folder no"),
-    (f"report {SCORE[6:]} page.html -o page.html", "it is one of the files to read"),
+    (f"report {SCORE[6:]} page.html -o page.html", "it is one of the input files"),
     (f"report {SCORE[6:]} -m twmd -o none/report.html", "there is no folder"),
     *(
         (f"{line} -o /proc/none/new", "cannot write /proc/none/new: ")  # nobody can, not even root
@@ -243,9 +243,9 @@ def place(tmp_path: Path) -> Path:
         ("file/out.json", ".*file is a file, not a folder"),
         ("file/new/out.json", ".*/file is a file, not a folder"),
         ("new/out.json", "there is no folder .*new"),
-        (".", "it is no regular file"),
-        ("/dev/null", "it is no regular file"),
-        ("link", "it is one of the files to read"),
+        (".", "not a regular file"),
+        ("/dev/null", "not a regular file"),
+        ("link", "it is one of the input files"),
     ],
 )
 def test_output_that_cannot_be_written_is_refused_and_none_leaves_a_trace(name: str, words: str, place: Path) -> None:

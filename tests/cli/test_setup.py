@@ -152,7 +152,7 @@ def skip_without_extra(command: str) -> None:
         ("serve --host example.org", 2, "example.org can be reached from other machines"),
         ("serve --api-key-file short.txt", 1, "short.txt has no API key: expected 16 or more ASCII characters"),
         ("serve --api-key-file none.txt", 1, "cannot read the API key none.txt: No such file or directory."),
-        ("serve --mcp --port 1", 2, "--port is for HTTP"),
+        ("serve --mcp --port 1", 2, "--port applies to HTTP"),
         ("demo -m bleu", 2, "unknown metric 'bleu'"),
     ],
 )
@@ -237,7 +237,7 @@ def test_uninstall_removes_models_and_says_what_stays(
     for path in (own, made):
         path.parent.mkdir(parents=True)
         path.write_text("")
-    assert f"stays: your own presets and fits in {tmp_path / 'home'}" in run("setup uninstall")[1]
+    assert f"kept: your own presets and fits in {tmp_path / 'home'}" in run("setup uninstall")[1]
     assert (own.is_file(), made.parent.exists()) == (True, False)
     own.unlink()
     run("setup uninstall")

@@ -100,7 +100,7 @@ class TestErrors:
     ) -> None:
         monkeypatch.setattr("twmd_registry.cli.explain.entry", exhaust)
         status, _, err = run("explain -m twmd")
-        assert (status, bool(re.fullmatch(r"twmd: out of memory: give fewer texts, .+\n", err))) == (1, True)
+        assert (status, bool(re.fullmatch(r"twmd: out of memory: pass fewer texts, .+\n", err))) == (1, True)
 
     def test_fault_of_the_program_is_not_hidden(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("twmd_registry.cli.explain.entry", lambda _: torch.ones(2) @ torch.ones(3))

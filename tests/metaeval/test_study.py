@@ -170,7 +170,7 @@ def table(folder: Path) -> str:
     ("options", "words"),
     [
         ("-m chrf --set word_order=0", "SacreBLEU's metrics have no keys"),
-        ("-m chrf --threshold 3", "--threshold is of darr"),
+        ("-m chrf --threshold 3", "--threshold applies to darr"),
         ("-m 'sbert,twmd;layer=3'", "expected one metric with its keys, not 2"),
     ],
 )
@@ -189,7 +189,7 @@ def test_correlate_shows_a_part_without_a_value_as_undefined(folder: Path, run: 
     assert (status, header.split("\t")[-3:], row.split("\t")[-2]) == (0, ["x", "y", "n"], "undefined")
     assert "chrf, pearson: the mean is over 1 of 2, without y (3 values: " in printed
     status, _, err = run(f"{command} own.csv/out")
-    assert (status, "is a file: give a folder" in err) == (1, True)
+    assert (status, "is a file: expected a folder" in err) == (1, True)
     status, _, err = run("correlate table:own.csv,group=rating -m chrf")
     assert (status, "pearson is undefined everywhere" in err) == (1, True)
 

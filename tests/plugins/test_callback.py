@@ -275,7 +275,7 @@ class TestReferences:
         for split, wanted in (("news", [["x"], ["y", "y2"], ["z"]]), ("talk", ["u", "v", "w"])):
             labels = [f"{label} {split}" for label in LABELS]
             assert texts_of(SplitDataset(split), "references", given, labels, labels_of) == wanted
-        with pytest.raises(InputError, match="references of 'talk' were used for rows with other labels"):
+        with pytest.raises(InputError, match="references for 'talk' were used for rows with other labels"):
             texts_of(SplitDataset("talk"), "references", given, LABELS, labels_of)
         with pytest.raises(SpecError, match="did you mean 'talk'"):
             texts_of(SplitDataset("tal"), "references", given, LABELS, labels_of)

@@ -255,7 +255,7 @@ def test_install_lets_a_script_without_our_import_load_a_metric_when_the_network
 
 
 def test_installing_twice_writes_the_same_files_and_uninstalling_removes_all(cache: Path, run: Run) -> None:
-    assert "off ('twmd setup evaluate'" in run("explain")[1]
+    assert "off (turn it on with 'twmd setup evaluate'" in run("explain")[1]
     for _ in range(2):
         assert f"installed in {cache}\n" in run("setup evaluate")[1]
         assert sorted(file.stem for file in cache.rglob("*") if file.is_file()) == sorted(METRICS)

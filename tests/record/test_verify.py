@@ -480,11 +480,11 @@ def test_systems_of_one_name_are_taken_from_their_folders(scored: Path, run: Run
 def test_file_that_differs_or_is_missing_is_named(scored: Path, run: Run, monkeypatch: Patch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path("a.txt").read_bytes())))
     assert run("score ref.txt -m sbert --record own.json")[0] == 0
-    was, hint = "as it was scored", "Give all files: RECORD REF... -i HYP..., and --src."
+    was, hint = "as it was scored", "Pass all files: RECORD REF... -i HYP..., and --src."
     missing = f"standard input (-i), {was}, is neither here nor beside the record."
     assert run("verify own.json") == (1, "", f"twmd: own.json: {missing} {hint}\n")
     Path("ref.txt").write_text("another\n", encoding="utf-8")
-    changed = "ref.txt has another content now."
+    changed = "ref.txt has changed."
     assert run("verify out.json") == (1, "", f"twmd: out.json: ref.txt (REF), {was}: {changed} {hint}\n")
 
 
@@ -535,7 +535,7 @@ def test_number_of_a_paper_is_verified(scored: Path, run: Run) -> None:
     for own, value, status, words in (
         (signature, printed, 0, "agrees: "),
         (signature, "0.1234", 1, "DIFFERS: 0.1234 was printed"),
-        (signature.replace("@21de63af9d45", ""), printed, 0, "does not say which content of the model was used"),
+        (signature.replace("@21de63af9d45", ""), printed, 0, "does not name the content of the model"),
     ):
         returned, out, costs = run(f"verify '{own}' {value} {files}")
         assert (returned, words in out, "metrics: 1; sentence-transformers/" in costs) == (

@@ -173,7 +173,7 @@ def test_unknown_names_and_keys_of_another_metric_are_refused() -> None:
             make_spec(word)
     with pytest.raises(SpecError, match="no preset 'embeded'; did you mean 'embedded'"):
         make_spec("twmd", "embeded")
-    with pytest.raises(SpecError, match="no key 'temprature'; did you mean 'temperature'"):
+    with pytest.raises(SpecError, match="unknown key 'temprature'; did you mean 'temperature'"):
         make_spec("twmd", temprature=1)
     others = [("moverscore", "temperature"), ("twmd", "distance"), ("sbert", "output"), ("ensemble", "layer")]
     for metric, key in (*others, *(("stsscore", key) for key in ("layer", "ngram", "idf", "unknown"))):

@@ -57,7 +57,7 @@ def test_shared_references_are_refused_where_held_out_and_counted_in_dev() -> No
     spaced = f" {dev.rated.references[3]} ".replace(" ", "  ").upper()
     tested.references[:] = [[copy, "it ran"], [spaced], *([one] for one in tested.references[2:])]
     copies = sum(reference == copy for reference in train.rated.references)
-    found = rf"words1 {copies} of 20 \(the first: \d+\), words2 1 of 10 \(the first: 4\); take them out"
+    found = rf"words1 {copies} of 20 \(the first: \d+\), words2 1 of 10 \(the first: 4\); remove them"
     with pytest.raises(InputError, match=rf"held out \(test\): {found}"):
         check_held_out([train, dev], [TrainingData("test", tested)])
     dev.rated.references[0] = copy

@@ -1,4 +1,4 @@
-"""``twmd``: the command line, thin over the engine. Its commands by panel, each imported when it is used."""
+"""``twmd``: the command line, a thin layer over the engine. Commands are imported when they are used."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from twmd_registry.version import __version__
 
 BAD_DATA, BAD_USAGE, CHECK_FAILED = 1, 2, 3
 COMPLETION = "_TWMD_COMPLETE"
-"""The environment variable by which a shell asks for completions."""
+"""Environment variable through which a shell requests completions."""
 INTERRUPTED, PIPE_CLOSED = 130, 141
-"""What a shell reports for a program that SIGINT or SIGPIPE ended."""
+"""Exit statuses of a program ended by SIGINT or SIGPIPE."""
 OUT_OF_MEMORY = (
-    "out of memory: give fewer texts, cut long ones (--set truncation=cut:N), or use a machine or a --device with more."
+    "out of memory: pass fewer texts, cut long ones (--set truncation=cut:N), or use a machine or --device with more."
 )
 M_ARENA_MAX = -8
-"""The option of glibc's ``mallopt`` that limits the areas which threads allocate in."""
+"""Option of glibc's ``mallopt`` that limits the arenas in which threads allocate."""
 PANELS = {
     "Score": ("{}", "score report align mbr"),
     "Publish": ("{}", "verify diff cite"),
-    "Agreement with people": ("{}", "correlate tune"),
+    "Agreement with human ratings": ("{}", "correlate tune"),
     "Serve and look up": ("{}", "serve demo explain"),
     "Fit, train and set up": ("{}", "fit train setup"),
 }
@@ -56,25 +56,25 @@ click.version_option(__version__, prog_name="twmd", message="%(prog)s %(version)
 
 
 def main(argv: Sequence[str] | None = None, program: click.Group = twmd) -> int:
-    """Run one command line of a program, the process's own by default, and return its exit status.
+    """Run one command line, by default the process's own, and return its exit status.
 
     It is 0 for success, 1 for bad data or a failed verification, 2 for bad usage, 3 for scores that fail a check.
     """
-    # Read once, on Linux: large memory pages take a sixth off a short run on a virtual machine, and OpenMP's threads
-    # sleep after a tenth of their wait for a thread: another process may have its core.
+    # Read once, on Linux. Large memory pages save a sixth of a short run on a virtual machine. OpenMP's threads sleep
+    # after a tenth of their usual wait, because another process may need their core.
     os.environ |= {"THP_MEM_ALLOC_ENABLE": "1", "GOMP_SPINCOUNT": "30000"} | os.environ
-    with suppress(AttributeError, OSError, TypeError):  # where C's library is not glibc
-        # Each area keeps its free memory: one for all threads takes 20 to 50 MB less, and no time.
+    with suppress(AttributeError, OSError, TypeError):  # the C library is not glibc
+        # Every arena keeps its free memory. A single arena takes 20 to 50 MB less, and no extra time.
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
-    sys.stdin = sys.stdin or io.TextIOWrapper(io.BytesIO())  # None where it is closed
+    sys.stdin = sys.stdin or io.TextIOWrapper(io.BytesIO())  # None if it is closed
     sys.stdout, sys.stderr = sys.stdout or null_stream(), sys.stderr or null_stream()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # escape what a terminal cannot show, instead of a traceback
+        if isinstance(stream, io.TextIOWrapper):  # escape what a terminal cannot show instead of failing
             stream.reconfigure(errors="backslashreplace")
     shown: set[str] = set()
 
     def show_once(message: Warning | str, *_where: Any, **_how: Any) -> None:
-        """Show a warning, once per command: it may score in many calls."""
+        """Show a warning once per command, which may score in many calls."""
         if str(message) not in shown:
             shown.add(str(message))
             complain(f"{program.name}: warning:", DOUBTFUL, message)
@@ -86,8 +86,9 @@ def main(argv: Sequence[str] | None = None, program: click.Group = twmd) -> int:
 
 
 def _narrow_errors() -> None:
-    """Let ``-W error`` and PYTHONWARNINGS make errors of this package's warnings only: warnings of libraries, which no
-    user of a command can mend, would end it at some import.
+    """Make ``-W error`` and PYTHONWARNINGS apply only to this package's warnings.
+
+    Users cannot fix warnings of libraries, which would end a command at some import.
     """
     warnings.filters[:] = [  # type: ignore[index]
         (action, message, TwmdWarning, *place) if action == "error" else (action, message, category, *place)
@@ -98,14 +99,14 @@ def _narrow_errors() -> None:
 
 def _run(program: click.Group, argv: list[str]) -> int:  # noqa: PLR0911 (a return for each kind of failure)
     name = str(program.name)
-    if COMPLETION in os.environ:  # a shell asks what may stand at the cursor
+    if COMPLETION in os.environ:  # a shell requests completions
         from click.shell_completion import shell_complete
 
         return shell_complete(program, {}, name, COMPLETION, os.environ[COMPLETION])
-    if any("\0" in word for word in argv):  # which no file's name can hold
-        return _fail("a word of the command line holds a NUL character: leave it out.", BAD_USAGE, f"{name}:")
+    if any("\0" in word for word in argv):  # no file name can contain it
+        return _fail("a word of the command line contains a NUL character: leave it out.", BAD_USAGE, f"{name}:")
     try:
-        # Not `twmd.main`, which answers interrupts and closed pipes itself. On exit stderr is as before --quiet.
+        # `twmd.main` would handle interrupts and closed pipes itself. Leaving the block undoes --quiet.
         with redirect_stderr(sys.stderr), program.make_context(name, argv) as context:
             status: int = program.invoke(context)
         sys.stdout.flush()
@@ -119,8 +120,8 @@ def _run(program: click.Group, argv: list[str]) -> int:  # noqa: PLR0911 (a retu
     except click.ClickException as error:  # scores that fail a check
         return _fail(error, CHECK_FAILED, f"{name}: failed:")
     except TwmdWarning as error:
-        return _fail(f"{error} (a warning, which -W or PYTHONWARNINGS makes an error)", BAD_DATA, f"{name}:")
-    except BrokenPipeError:  # the reader has gone (`| head`)
+        return _fail(f"{error} (a warning that -W or PYTHONWARNINGS turns into an error)", BAD_DATA, f"{name}:")
+    except BrokenPipeError:  # the reader is gone (`| head`)
         _drop_output()
         return PIPE_CLOSED
     except (TwmdError, MemoryError, RuntimeError, ImportError, SystemError, OSError) as error:
@@ -136,7 +137,7 @@ def _run(program: click.Group, argv: list[str]) -> int:  # noqa: PLR0911 (a retu
 
 
 def _drop_output() -> None:
-    """Point stdout to the null device: at exit Python would complain again."""
+    """Point stdout to the null device, or Python would complain again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -144,6 +145,6 @@ def _fail(message: object, status: int, head: str) -> int:
     complain(head, BAD, message)
     try:
         sys.stdout.flush()
-    except OSError:  # what was printed before cannot be written either
+    except OSError:  # earlier output cannot be written either
         _drop_output()
     return status

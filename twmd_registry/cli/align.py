@@ -1,4 +1,4 @@
-"""``twmd align``: how the score of two texts comes about."""
+"""``twmd align``: how the score of two texts arises."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHOWN_LINKS = 15
 @declare.parts
 @declare.run_options
 def align_command(arguments: Arguments) -> int:
-    """Show how the score of two texts comes about: which token carries how much to which.
+    """Show how the score of two texts arises: how much each token carries to which other token.
 
     HYP and REF are texts; with against=source, REF is the source.
     """

@@ -1,4 +1,4 @@
-"""What a command gets: the values of its parameters, by name."""
+"""The parameters of a command, by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Arguments: TypeAlias = SimpleNamespace
 
 
 def refuse(names: Collection[str], why: str) -> None:
-    """Raise SpecError if the command line gives one of the parameters of these names."""
+    """Raise SpecError if the command line sets one of the named parameters."""
     context = get_current_context()
     for param in context.command.params:
         source, value = context.get_parameter_source(str(param.name)), context.params.get(str(param.name), ())
@@ -28,6 +28,6 @@ def refuse(names: Collection[str], why: str) -> None:
 
 
 def refuse_run_options_of_sacrebleu(arguments: Arguments) -> None:
-    """Raise SpecError for a run option if all metrics, in ``arguments.requested``, are SacreBLEU's."""
+    """Raise SpecError for a run option if all metrics in ``arguments.requested`` are SacreBLEU's."""
     if not any(metric.spec for metric in arguments.requested):
-        refuse(OPTION_NAMES, "is for this package's metrics, and -m names SacreBLEU's alone: leave it out")
+        refuse(OPTION_NAMES, "only applies to this package's metrics, but -m names SacreBLEU's: leave it out")

@@ -1,4 +1,4 @@
-"""``twmd cite``: what a paper or a model card needs to publish scores."""
+"""``twmd cite``: publish scores in a paper or model card."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ DIGITS, TASK = 4, "text-generation"
 @declare.option("--task", "NAME", f"For eval_results: the Hub's task (default: {TASK}).", default=TASK)
 @declare.option("--dataset", "NAME", "For eval_results: the data set's Hub id.")
 def cite_command(arguments: Arguments) -> int:
-    """Print what a paper or a model card needs to publish a record's scores.
+    """Print a record's scores for a paper or model card.
 
-    RECORD is a file that 'twmd score --record' wrote.
+    RECORD is a file written by 'twmd score --record'.
     """
     from twmd_registry.record.citation import cite
 

@@ -1,4 +1,4 @@
-"""``twmd correlate``: metrics beside human ratings."""
+"""``twmd correlate``: agreement of metrics with human ratings."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 
 COMPARED = (
-    "Metrics, 'METRIC;KEY=VALUE;...' with keys of their own, signatures, bleu, chrf, chrf++, rouge1, rouge2, "
-    "rougeL; others are tested against the first."
+    "Metrics, 'METRIC;KEY=VALUE;...' with their own keys, signatures, bleu, chrf, chrf++, rouge1, rouge2, rougeL; all "
+    "are tested against the first."
 )
 RESAMPLES, TRIALS = (
     "Resamples of the bootstrap intervals; 0 for none",
     "Trials of a paired permutation test against the first metric",
 )
-OFFICIAL = "Also compare the metrics whose scores the shared task has published beside the data (mte:FOLDER)."
+OFFICIAL = "Also compare the metrics whose scores the shared task published beside the data (mte:FOLDER)."
 compared = declare.metrics(SEGMENT_LEXICAL, COMPARED, required=True)
-CORRELATIONS = f"{', '.join(STATISTICS)} (default: pearson; of demetr, accuracy)."
+CORRELATIONS = f"{', '.join(STATISTICS)} (default: pearson; for demetr, accuracy)."
 
 
 @command(
@@ -60,18 +60,18 @@ CORRELATIONS = f"{', '.join(STATISTICS)} (default: pearson; of demetr, accuracy)
 @declare.option("--trials", "N", f"{TRIALS} (default: 0).", type=declare.COUNT, default=0)
 @declare.flag("--official", OFFICIAL)
 @declare.seed("Seed of resamples and trials")
-@declare.option("--threshold", "X", "With darr, ratings that differ by less are not compared (default: 25).")
-@declare.output("Write the tables, pictures, everything as JSON, and every segment's scores (CSV).")
+@declare.option("--threshold", "X", "For darr: least difference of two ratings to compare (default: 25).")
+@declare.output("Write tables, pictures, all results as JSON, and per-segment scores (CSV).")
 @declare.run_options
 def correlate_command(arguments: Arguments) -> int:
-    """Measure how metrics agree with people on rated data, with intervals, and whether one agrees better than
+    """Measure how well metrics agree with human ratings, with intervals and tests of whether one agrees better than
     another.
     """
     data = arguments.data
     default = "accuracy" if data.startswith("demetr:") else "pearson"
     statistics = tuple(arguments.correlation) or (default,)
     if arguments.threshold is not None and "darr" not in statistics:
-        raise SpecError("--threshold is of darr: ask for --correlation darr, or leave it out.")
+        raise SpecError("--threshold applies to darr: add --correlation darr, or leave it out.")
     from twmd_registry.metaeval.correlation import THRESHOLD
     from twmd_registry.metaeval.study import Study, run_study
 
@@ -109,7 +109,7 @@ def correlate_command(arguments: Arguments) -> int:
 
 
 def _write_study(result: StudyResult, rated: RatedSegments, folder: Path) -> None:
-    """Write the tables in every format, everything as JSON, and every segment's scores."""
+    """Write the tables in every format, all results as JSON, and per-segment scores."""
     from twmd_registry.report.figures import as_csv
 
     for title, table in result.tables.items():
@@ -123,7 +123,7 @@ def _write_study(result: StudyResult, rated: RatedSegments, folder: Path) -> Non
 
 
 def _draw(result: StudyResult, rated: RatedSegments, folder: Path) -> None:
-    """Write the pictures of a study, for which systems need items."""
+    """Write a study's pictures; at the level of systems they need items."""
     from twmd_registry.report.agreement_page import draw_agreement
     from twmd_registry.report.figures import SUFFIXES
 

@@ -1,6 +1,6 @@
-"""Declare commands: their arguments, the options that several of them share, and the checks that need no model.
+"""Declare commands, their arguments, options that several commands share, and checks that need no model.
 
-Imports nothing heavy, so that ``--help`` is instant and a wrong command line is refused at once.
+Nothing heavy is imported, so that ``--help`` is instant and a wrong command line is refused immediately.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from twmd_registry.registry.paths import is_there
 
 Run: TypeAlias = Callable[[Arguments], int]
 Declare: TypeAlias = Callable[[Run], Run]
-"""Adds parameters to the function that runs a command."""
+"""Adds parameters to the function of a command."""
 
 argument = click.argument
 RATED = (
     "DATA is rated data: FORMAT:PATH (wmt, mlqe, sts, stsb, mrpc, qqp, mte, d2t, demetr, summeval, summaries, tac, "
     "table), or a name on the Hub (glue/stsb)."
 )
-"""How rated data are named in every command; `twmd_registry.judgments.sets` reads it."""
+"""How to name rated data, for every command; read by `twmd_registry.judgments.sets`."""
 RESULT_FORMATS = ("text", "markdown", "latex", "tsv", "json")
 
 
 _NEGATIVE = re.compile(r"-\.?[0-9]")
-"""The beginning of a number, which click would take for an option; a blank before it makes it a value."""
+"""Start of a number, which click would take for an option. A preceding space makes it a value."""
 
 
 class Command(click.RichCommand):
-    """A command with options of several words."""
+    """A command with options that take several words."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the words of the command line; raises click.UsageError if they do not fit the command."""
+        """Parse the command line; raise click.UsageError if it does not fit the command."""
         try:
             words = repeat_options(ctx, [f" {word}" if _NEGATIVE.match(word) else word for word in args])
             rest = super().parse_args(ctx, [*words])
@@ -64,7 +64,7 @@ class Command(click.RichCommand):
         except click.MissingParameter as error:
             greedy = [param for param in self.params if param.multiple and len(ctx.params.get(str(param.name), ())) > 1]
             missing = error.param.human_readable_name if error.param else "it"
-            hints = [f" {param.opts[0]} takes every word after it, so name {missing} before." for param in greedy]
+            hints = [f" {param.opts[0]} takes every word after it, so put {missing} first." for param in greedy]
             raise click.UsageError(error.format_message() + "".join(hints), ctx) from error
         except click.UsageError as error:
             error.ctx = error.ctx or ctx
@@ -75,25 +75,26 @@ class Command(click.RichCommand):
         return rest
 
     def _refuse_late_words(self, ctx: click.Context, words: Sequence[str]) -> None:
-        """Raise click.UsageError, in a command with ``-i``, for a word after the first option that is not its value: it
-        may be a system that was meant for ``-i`` and would be read as a reference.
+        """Raise click.UsageError, in a command with ``-i``, for a stray word after the first option.
+
+        It may be a system that was meant for ``-i`` but would be read as a reference.
         """
         if ctx.resilient_parsing or all(param.name != "input" for param in self.params):
             return
         first = next((k for k, word in enumerate(words) if word.startswith("-") and word != "-"), len(words))
         parser = self.make_parser(ctx)
-        parser.allow_interspersed_args = False  # options alone, up to the first other word
+        parser.allow_interspersed_args = False  # parse options up to the first other word
         values, left, _ = parser.parse_args([*words[first:]] if words[first : first + 1] != ["--"] else [])
         arguments = [param for param in self.params if isinstance(param, click.Argument)]
         found = [value for param in arguments if isinstance(value := values.get(str(param.name)), str | tuple)]
         late = [word for value in found for word in ([value] if isinstance(value, str) else value)] + left
         if late:
-            hint = "name files before the first option, and all systems after one -i"
-            raise click.UsageError(f"{late[0]!r} follows an option and is not its value: {hint}.", ctx)
+            hint = "put files before the first option, and all systems after one -i"
+            raise click.UsageError(f"{late[0]!r} follows an option but is not its value: {hint}.", ctx)
 
 
 def repeat_options(ctx: click.Context, words: Sequence[str]) -> list[str]:
-    """Write ``-m a b`` as ``-m a -m b``, for every option of several words: click takes one word per option."""
+    """Rewrite ``-m a b`` as ``-m a -m b`` for options of several words, because click takes one word per option."""
     names = [name for param in ctx.command.params if getattr(param, "multiple", False) for name in param.opts]
     known = {name for param in ctx.command.params for name in param.opts}
     repeated: list[str] = []
@@ -114,29 +115,32 @@ def repeat_options(ctx: click.Context, words: Sequence[str]) -> list[str]:
 
 
 def _drop_stderr(_ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-    """Silence stderr until the command ends: warnings, progress bars, messages of libraries."""
+    """Silence warnings, progress bars and messages of libraries on stderr until the command ends."""
     if value:
         sys.stderr = null_stream()
 
 
 def flag(names: str, about: str, **settings: Any) -> Declare:
-    """Declare an option without a value, by its names with blanks between them."""
+    """Declare an option without a value, by its space-separated names."""
     return click.option(*names.split(), is_flag=True, help=about, **settings)
 
 
-QUIET = "Print results and errors only, without warnings, notices and progress bars."
+QUIET = "Print only results and errors, without warnings, notices and progress bars."
 quiet = click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_drop_stderr, help=QUIET)
 
 
 def command(
     name: str, *, example: str, note: str = "", common: Sequence[str] = (), sacrebleu: Sequence[str] | None = None
 ) -> Callable[[Run], Command]:
-    """Declare a command; the docstring of the function that runs it is its help, and `note` the last paragraph of it.
+    """Declare a command.
 
-    With `common`, the options that the help shows first, all others follow under "More".
-
-    Where the command has ``-m``, `sacrebleu` has the metrics of SacreBLEU that may stand there beside ours; the metrics
-    and the keys of `settings` are then read to ``arguments.requested`` before the command runs.
+    Args:
+        name: The name.
+        example: Examples, one per line.
+        note: Last paragraph of the help, after the docstring of the command's function.
+        common: Options that the help shows first; all others follow under "More".
+        sacrebleu: For a command with ``-m``, SacreBLEU's metrics that it accepts beside ours. The metrics, with the
+            keys of `settings`, are then parsed to ``arguments.requested`` before the command runs.
     """
 
     def declare(run: Run) -> Command:
@@ -153,7 +157,7 @@ def command(
         lines = "\n\n".join(["Example:", *example.split("\n")])
         about = f"{inspect.getdoc(run)}\n\n{note}"
         declared = click.command(name, cls=Command, help=about, epilog=lines)(quiet(invoke))
-        declared.params.append(declared.params.pop(0))  # --quiet is the last option of the help
+        declared.params.append(declared.params.pop(0))  # --quiet comes last in the help
         first = [*common, "quiet"] if common else []
         declared.panels = [RichOptionPanel("Options", options=first)]
         if common:
@@ -165,41 +169,41 @@ def command(
 
 
 class CheckedPath(click.Path):
-    """A path that a function checks and converts; shells complete it as a file, or as a folder."""
+    """A path that a function checks and converts; shells complete it as a file or folder."""
 
     def __init__(self, check: Callable[[str], Path | str], **settings: Any) -> None:
         super().__init__(**settings)
         self._check = check
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: Any) -> Path | str:
-        """Return what the function returns."""
+        """Return the function's result."""
         return self._check(value)
 
 
 def existing_path(value: str) -> Path:
-    """Return the path of a file or folder that exists, or of standard input, ``-``; raises FileError for others."""
+    """Return the path of an existing file or folder, or of standard input, ``-``; raise FileError for others."""
     if value != "-" and not is_there(value):
         raise FileError(f"{value}: {os.strerror(errno.ENOENT)}.")
     return Path(value)
 
 
 def writable_folder(value: str) -> Path:
-    """Return a folder if it, or the folder in which it would be made, can be written; raises FileError for others."""
+    """Return a folder that can be written or created; raise FileError for others."""
     click.Path(file_okay=False).convert(value, None, None)  # refuses a file
     folder = Path(value)
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not nearest.is_dir():
-        raise FileError(f"{nearest} is a file: give a folder.")
+        raise FileError(f"{nearest} is a file: expected a folder.")
     _try_to_write(folder, nearest)
     return folder
 
 
 def check_output(path: Path, inputs: Iterable[Path]) -> None:
-    """Raise FileError where a file to write is one of the inputs or cannot be written; leaves no trace."""
+    """Raise FileError for an output file that is an input or cannot be written. Leaves no trace."""
     if path.exists() and not path.is_file():
-        raise FileError(f"cannot write {path}: it is no regular file; name another.")
+        raise FileError(f"cannot write {path}: it is not a regular file; choose another.")
     if any(path.exists() and source.exists() and path.samefile(source) for source in inputs):
-        raise FileError(f"cannot write {path}: it is one of the files to read.")
+        raise FileError(f"cannot write {path}: it is one of the input files.")
     if not path.parent.is_dir():
         here = next(parent for parent in path.absolute().parents if parent.exists())
         why = f"there is no folder {path.parent}" if here.is_dir() else f"{here} is a file, not a folder"
@@ -210,7 +214,7 @@ def check_output(path: Path, inputs: Iterable[Path]) -> None:
 
 
 def _try_to_write(path: Path, folder: Path) -> None:
-    try:  # permissions alone do not decide: root has all, and a file system may be read-only
+    try:  # permissions do not suffice: root has all of them, and a file system may be read-only
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
@@ -231,7 +235,7 @@ def _texts(value: str) -> Path | str:
 
 
 def finite_number(value: str) -> float:
-    """Read a number from 0; raises click.BadParameter for another, for infinity and for NaN."""
+    """Parse a finite number from 0; raise click.BadParameter for anything else."""
     try:
         number = float(value)
     except ValueError:
@@ -247,20 +251,20 @@ INPUT = CheckedPath(existing_path)
 INPUT_FOLDER = CheckedPath(existing_path, file_okay=False)
 DATA = CheckedPath(_rated_data)
 TEXTS = CheckedPath(_texts)
-"""A file with texts, which is returned as a path, or rated data, which are returned as their name."""
+"""A file with texts, returned as a path, or rated data, returned as a name."""
 POSITIVE, COUNT, WIDTH = click.IntRange(min=1), click.IntRange(min=0), click.IntRange(0, 16)
 TYPES = {"FILE": FILE, "DIR": FOLDER, "DATA": DATA, "N": POSITIVE, "SEED": COUNT, "DIGITS": WIDTH, "X": finite_number}
-"""From the metavar of an option to its type, where an option has no other."""
+"""Default types of options by metavar."""
 
 
 def option(names: str, metavar: str | None, about: str, **settings: Any) -> Declare:
-    """Declare an option by its names, with blanks between them."""
+    """Declare an option by its space-separated names."""
     settings = {"metavar": metavar, "type": TYPES.get(str(metavar)), **settings}
     return click.option(*names.split(), help=about, **settings)
 
 
 def many(names: str, metavar: str, about: str, **settings: Any) -> Declare:
-    """Declare an option that takes every word up to the next option, as SacreBLEU's ``-i`` and ``-m`` do."""
+    """Declare an option that takes every word up to the next option, like SacreBLEU's ``-i`` and ``-m``."""
     return option(names, metavar, about, multiple=True, **settings)
 
 
@@ -275,14 +279,14 @@ def choice(name: str, choices: Iterable[object], default: object, about: str, **
 
 
 def offer(choices: Iterable[object]) -> Callable[..., list[str]]:
-    """Return the completion that offers these words."""
+    """Return a completion function that offers these words."""
     words = [str(word) for word in choices]
     return lambda _ctx, _param, incomplete: [word for word in words if word.startswith(incomplete)]
 
 
 SCORES = (
-    "Scores of another program (COMET, a judge), higher is better: numbers by line, one file per system; or for all "
-    "systems a table with columns NAME and system, comet-score's JSON, or mt-metrics-eval's .seg.score."
+    "Scores of another program (COMET, a judge), higher is better: a file of numbers per system; or, for all systems, "
+    "a table with columns NAME and system, comet-score's JSON, or mt-metrics-eval's .seg.score."
 )
 
 
@@ -303,14 +307,14 @@ def metric(about: str, choices: Iterable[object] = MetricName, **settings: Any) 
 
 
 def file_of_texts(names: str, metavar: str, about: str) -> Declare:
-    """Declare an option of one file to read, which takes words as the options of several files do."""
+    """Declare an option for one input file, parsed like an option for several files."""
     return many(names, metavar, about, type=INPUT, callback=_only, required=True)
 
 
 def _only(_ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> tuple[Any, ...]:
     if len(values) > 1:
         found = f"expected one {param.metavar}, not {len(values)}: {', '.join(map(str, values))}"
-        raise click.BadParameter(f"{found}. It takes every word after it: name all else before.")
+        raise click.BadParameter(f"{found}. It takes every word after it: put everything else first.")
     return values
 
 
@@ -325,12 +329,12 @@ def output_format(*choices: str, about: str = "") -> Declare:
 
 
 def digits(about: str) -> Declare:
-    """Declare ``--width``, as SacreBLEU has it."""
+    """Declare ``--width``, as in SacreBLEU."""
     return option("-w --width", "DIGITS", f"Digits after the point, 0 to 16 (default: {about}).")
 
 
 def keys(*names: str) -> Declare:
-    """Declare ``--set`` for a command that reads some keys only."""
+    """Declare ``--set`` for a command that reads only some keys."""
     return many("--set", "KEY=VALUE", f"Set {', '.join(names)}.")
 
 
@@ -350,39 +354,39 @@ def all_of(*declarations: Declare) -> Declare:
     return declare
 
 
-PREDICTIONS = "The column of the predictions, of JSON lines, CSV, TSV and Parquet (default: prediction)."
-REFERENCES = "The columns of the references (default: references or reference)."
-DOCS = "Score documents, too: a file with a line DOMAIN<TAB>DOCUMENT per segment (mt-metrics-eval's .docs)."
+PREDICTIONS = "Column of the predictions in JSON lines, CSV, TSV and Parquet (default: prediction)."
+REFERENCES = "Columns of the references (default: references or reference)."
+DOCS = "Score documents too: a file with a line DOMAIN<TAB>DOCUMENT per segment (mt-metrics-eval's .docs)."
 PART = (
-    "Your copy of a part of a signature (model, adapter, background, stopwords, idf, baseline), whose content must be "
-    "the one that was signed; beside a named metric, use --set."
+    "Your copy of a signature's file (model, adapter, background, stopwords, idf, baseline) with the signed content; "
+    "with a metric's name, use --set."
 )
 
 device = option(
     "--device", None, "Device of the encoder: auto, cpu, cuda, cuda:1, mps (default: auto).", default="auto"
 )
 placement = all_of(device, option("--batch-tokens", "N", "Maximum number of padded tokens per encoder batch."))
-"""Declares where a command runs that does not score texts."""
+"""Declares where a command that does not score texts runs."""
 any_language = flag("--any-language", "Score texts in unsupported scripts; warn instead of failing.")
 run_options = all_of(placement, any_language)
 """Declares the run options, which never change a score."""
 reading = all_of(
-    flag("--lines", "Read every file as lines of text, also what looks like JSON, XML or fields with tabs."),
-    flag("--quoted-tsv", "Cells of TSV are quoted as in CSV; else a quote there is a letter."),
+    flag("--lines", "Read every file as lines of text, even if it looks like JSON, XML or a table."),
+    flag("--quoted-tsv", "Cells of TSV are quoted as in CSV (default: quotes are ordinary characters)."),
 )
 """Declares how files are read."""
 columns = all_of(
     option("--prediction-column", "NAME", PREDICTIONS), many("--reference-column", "NAME", REFERENCES), reading
 )
-"""Declares the columns of texts in tables, and how files are read."""
+"""Declares the columns of texts in tables, and how to read files."""
 documents = all_of(
-    option("--doc-column", "NAME", "Score documents, too: the column of a table that names every segment's document."),
+    option("--doc-column", "NAME", "Score documents too: the column with every segment's document."),
     option("--docs", "FILE", DOCS),
 )
 """Declares the documents of segments."""
-drop_missing = flag("--drop-missing", "Leave out rows that lack a text, and say how many, instead of failing.")
+drop_missing = flag("--drop-missing", "Leave out rows that lack a text, and count them, instead of failing.")
 source = option("--src", "FILE", "Source texts: one per line, or a table with a column source.")
-"""Declares the sources of predictions."""
+"""Declares the source texts."""
 
 
 def _complete_presets(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -395,6 +399,6 @@ settings = all_of(
     option("--preset", "NAME", "A named setting, see 'twmd explain'.", shell_complete=_complete_presets),
     many("--set", "KEY=VALUE", "Set a key of the specification; see 'twmd explain -m METRIC'."),
 )
-"""Declares what decides scores."""
+"""Declares what determines scores."""
 parts = many("--part", "NAME=PATH", PART)
-"""Declares where the parts of a signature are on this machine."""
+"""Declares where a signature's files are on this machine."""

@@ -8,7 +8,7 @@ from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.terminal import say
 
-OPENED = "The metric that is chosen when the page opens (default: twmd)."
+OPENED = "Metric to show first (default: twmd)."
 
 
 @command("demo", example="twmd demo -m moverscore --port 8000")

@@ -1,4 +1,4 @@
-"""``twmd diff``: two signatures, and whether their numbers may be compared."""
+"""``twmd diff``: compare two signatures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MARKS = {True: "-", False: "=", None: "?"}
 @declare.argument("other", metavar="SIGNATURE")
 @declare.output_format("text", "json")
 def diff_command(arguments: Arguments) -> int:
-    """Show how two signatures differ, and whether their numbers may be compared (exit status 0) or not (1)."""
+    """Show how two signatures differ, and whether their scores are comparable (exit status 0) or not (1)."""
     comparison = compare_signatures(arguments.one, arguments.other)
     if arguments.format == "json":
         verdict = {"comparable": comparison.comparable, "certain": comparison.certain}

@@ -25,11 +25,11 @@ PRESETS = ("preset", "model", "offline")
 EXPLAINED = ("key", "short", "value", "what", "accepts")
 EXPLAINED_SHORT = ("key", "value", "what")
 NARROW = 80
-"""Columns of what fits a screen."""
+"""Width that fits a screen."""
 MAX_VALUE = 22
-"""Characters of the longest value in the table; others have lines of their own."""
+"""Longest value in the table; longer ones get lines of their own."""
 MANY = 10
-"""Languages that are named; more are counted."""
+"""Most languages to list; more are counted."""
 
 
 @command(
@@ -40,18 +40,18 @@ MANY = 10
 )
 @declare.metric("The metric to explain, or a signature (default: list all).")
 @declare.settings
-@declare.flag("--full", "Explain all of a metric: also what keys accept, where presets come from, the citation.")
-@declare.flag("--signatures", "Print the describe_preset signature of every preset, and nothing else.")
+@declare.flag("--full", "Explain everything: accepted values, provenance of presets, the citation.")
+@declare.flag("--signatures", "Print only the signature of every preset.")
 @declare.output_format(*declare.RESULT_FORMATS)
 def explain_command(arguments: Arguments) -> int:
-    """List metrics, presets and what works offline; or explain a metric: its formula, range, keys with their values
-    under a preset, and presets.
+    """List metrics, presets and what works offline; or explain a metric: formula, range, presets, and the values of its
+    keys under a preset.
     """
     if not arguments.requested:
-        refuse(["full"], "explains a metric: name it by -m")
+        refuse(["full"], "explains a metric: name one with -m")
         (_print_signatures if arguments.signatures else _print_metrics)(arguments.format)
         return 0
-    refuse(["signatures"], "lists the presets of all metrics: leave -m out")
+    refuse(["signatures"], "lists the presets of all metrics: leave out -m")
     spec = arguments.requested[0].spec
     if arguments.full or arguments.format != "text":
         _explain_all(spec, arguments.format)
@@ -61,7 +61,7 @@ def explain_command(arguments: Arguments) -> int:
 
 
 def _explain(spec: MetricSpec) -> None:
-    """Explain a metric on one screen: the keys of these settings, and the names of the rest."""
+    """Explain a metric on one screen: the keys that are set, and the names of the rest."""
     from tabulate import tabulate
 
     facts, values, metric = entry(spec.metric), spec.values(), spec.metric
@@ -92,7 +92,7 @@ def _explain(spec: MetricSpec) -> None:
         say(f"\n{tabulate(rows, EXPLAINED_SHORT, maxcolwidths=[None, None, 44], disable_numparse=True)}")
     print()
     _say_lines(below)
-    say(f"\n'twmd explain -m {metric} --full' adds what keys accept, and sources.")
+    say(f"\n'twmd explain -m {metric} --full' adds accepted values and sources.")
 
 
 def _say_lines(lines: dict[str, str]) -> None:
@@ -105,7 +105,7 @@ def _explain_all(spec: MetricSpec, form: str) -> None:
     facts, own_presets = entry(spec.metric), presets_of(spec.metric).values()
     rows = []
     for key in (KEYS[name] for name in facts.keys):
-        value = spec.values().get(key.name, key.neutral)  # signatures leave out what a setting does not use
+        value = spec.values().get(key.name, key.neutral)  # signatures leave out keys without effect
         rows.append([key.name, key.short, "not set" if value is None else key.format(value), key.about, key.accepts])
     reads = f"The default model, {EMBEDDED_MODEL}, reads {EMBEDDED_READS}."
     if form == "json":
@@ -135,7 +135,7 @@ def _explain_all(spec: MetricSpec, form: str) -> None:
 
 def _print_signatures(form: str) -> None:
     signatures = [[str(metric), name, describe_preset(preset)] for (metric, name), preset in presets().items()]
-    # Tab-separated lines are what scripts read from it.
+    # Scripts read the tab-separated lines.
     lines = "\n".join("\t".join(row) for row in signatures)
     print(lines if form == "text" else format_table(SIGNATURES, signatures, form))
 
@@ -153,7 +153,7 @@ def _print_metrics(form: str) -> None:
         return
     places = dict[tuple[str, ...], list[MetricName]]()
     for metric, presets_of_metric in rows.items():
-        for name, model, offline in presets_of_metric:  # a model's owner is in the other formats
+        for name, model, offline in presets_of_metric:  # only other formats show a model's owner
             places.setdefault((name, model.rpartition("/")[2], offline), []).append(metric)
     alone = {metric: ", ".join(row[0] for row, names in places.items() if names == [metric]) for metric in rows}
     metrics = [[str(metric), CATALOGUE[metric].title, alone[metric]] for metric in rows]
@@ -163,14 +163,14 @@ def _print_metrics(form: str) -> None:
         [*row, "all" if len(names) >= len(rows) - 1 else f"{len(names)} metrics"] for row, names in several.items()
     ]
     say(f"\n{tabulate(lines, (*PRESETS, 'for'))}\n")
-    print("'twmd explain -m METRIC' has its keys and presets.")
+    print("'twmd explain -m METRIC' shows its keys and presets.")
     is_installed = hook.is_installed()
-    state = f"on ({hook.metrics_cache()})" if is_installed else "off ('twmd setup evaluate' switches it on)"
+    state = f"on ({hook.metrics_cache()})" if is_installed else "off (turn it on with 'twmd setup evaluate')"
     print(f"evaluate.load('twmd') without importing twmd_registry:\n{state}")
 
 
 def _availability(preset: Preset) -> str:
-    """Return whether a preset's model is on this machine, without the network."""
+    """Describe whether a preset's model is on this machine, without using the network."""
     model = preset.model
     if preset.metric is MetricName.ENSEMBLE:
         models = {spec.model for spec in apply_preset(preset, {}).members_or_self}

@@ -1,4 +1,4 @@
-"""``twmd fit``: mean vectors, document frequencies and baselines of texts."""
+"""``twmd fit``: fit mean vectors, document frequencies and baselines on texts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 fit_command = group(
     "fit",
-    "Fit what a metric reads from your texts: mean vectors, document frequencies, a baseline.",
+    "Fit a metric's files on your texts: mean vectors, document frequencies, a baseline.",
     package="twmd_registry.cli",
     sections={"Commands": ("fit", "mean idf baseline")},
     example="twmd fit mean corpus.txt --set model=roberta-base",
@@ -28,21 +28,21 @@ fit_command = group(
 MEAN_KEYS = ("model", "revision", "adapter", "truncation", "dtype")
 IDF_KEYS = ("model", "revision", "truncation")
 files = declare.argument("files", nargs=-1, required=True, type=declare.INPUT, metavar="FILE...")
-background = declare.output("Folder of the fit (default: where background:HASH is looked for).")
+background = declare.output("Folder of the fit (default: the user's folder, where background:HASH is found).")
 
 
 def _print_fitted(key: str, path: Path, arguments: Arguments) -> None:
-    """Print the value of a key: the file, or its hash where the file is in the usual folder."""
+    """Print the value of a key: the file, or its hash if the file is in the usual folder."""
     print(f"use --set {key}{path if arguments.output else path.stem.rpartition('-')[2]}")
 
 
 def _save(fitted: FittedFile, arguments: Arguments) -> Path:
-    """Write a part to the folder of ``-o``, or to where its hash is looked for."""
+    """Write a fitted file to the folder of ``-o``, or to where its hash is found."""
     return fitted.save(arguments.output and arguments.output / fitted.kind.name(fitted.hash))
 
 
 def _fit(arguments: Arguments, key: str, names: Sequence[str]) -> int:
-    """Fit the file of ``centering=background`` or ``idf=background``, and print the value to use."""
+    """Fit the file for ``centering=background`` or ``idf=background``, and print the value to use."""
     keys: dict[str, Any] = {"model": "embedded", **parse_keys(arguments, names)}
     spec = make_spec(MetricName.SBERT, layer=0, centering="none", **keys)
     texts = read_texts(arguments.files, arguments)
@@ -72,7 +72,7 @@ def _fit(arguments: Arguments, key: str, names: Sequence[str]) -> int:
 def mean_command(arguments: Arguments) -> int:
     """Fit the mean vector that centering=background subtracts, and print the value to use.
 
-    FILE holds texts, one per line, or is a table.
+    FILE has texts, one per line, or is a table.
     """
     return _fit(arguments, "centering", MEAN_KEYS)
 
@@ -86,7 +86,7 @@ def mean_command(arguments: Arguments) -> int:
 def idf_command(arguments: Arguments) -> int:
     """Count in how many texts each token occurs, for idf=background, and print the value to use.
 
-    FILE holds texts, one per line, or is a table.
+    FILE has texts, one per line, or is a table.
     """
     return _fit(arguments, "idf", IDF_KEYS)
 
@@ -97,13 +97,13 @@ def idf_command(arguments: Arguments) -> int:
 @declare.metric("The metric.", [name for name in MetricName if name is not MetricName.ENSEMBLE], required=True)
 @declare.option("--pairs", "N", "Number of pairs (default: 10000).", default=10_000)
 @declare.seed("Seed of the draw", 0)
-@declare.output("Folder of the fit (default: where baseline=HASH is looked for).")
+@declare.output("Folder of the fit (default: the user's folder, where baseline=HASH is found).")
 @declare.settings
 @declare.run_options
 def baseline_command(arguments: Arguments) -> int:
-    """Score random pairs of texts, for baseline=HASH: scores on a scale where unrelated texts are 0.
+    """Score random pairs of texts, for baseline=HASH, which rescales scores so that unrelated texts get 0.
 
-    FILE holds texts, one per line, or is a table.
+    FILE has texts, one per line, or is a table.
     """
     texts = read_texts(arguments.files, arguments)
 

@@ -1,4 +1,4 @@
-"""Groups of commands, which import a command when it is used."""
+"""Groups of commands that import a command when it is used."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from rich_click.rich_panel import RichCommandPanel
 from twmd_registry.cli.declare import quiet
 
 Sections = Mapping[str, tuple[str, str]]
-"""From a panel of ``--help`` to the module that declares its commands, and their names; ``{}`` in the module stands
-for the command's name.
-"""
+"""By panel of ``--help``, the module of its commands (``{}`` stands for a command's name), and their names."""
 
 
 class LazyGroup(click.RichGroup):
@@ -39,7 +37,7 @@ class LazyGroup(click.RichGroup):
         return list(self._modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command; raises UsageError, with the closest name, for an unknown one."""
+        """Return a command; raise UsageError, with the closest name, for an unknown one."""
         if cmd_name not in self._modules:
             if ctx.resilient_parsing:
                 return None
@@ -64,7 +62,7 @@ def _walk(command: click.Command | None, ctx: click.Context, path: tuple[str, ..
 
 
 def group(name: str, about: str, *, package: str, sections: Sections, example: str, start: str = "") -> LazyGroup:
-    """Declare a group of commands, which prints its help, or lines to `start` with, where no command is given."""
+    """Declare a group of commands. Without a command it prints `start`, or its help."""
 
     @click.group(
         name,

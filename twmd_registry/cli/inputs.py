@@ -1,4 +1,4 @@
-"""Read the texts that the arguments of a command name: systems with their references, sources and documents."""
+"""Read the texts that a command's arguments name: systems with references, sources and documents."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from twmd_registry.registry.references import is_missing
 
 
 def columns_of(arguments: Arguments) -> Columns:
-    """Return the columns of texts in tables."""
+    """Return the columns with texts in tables."""
     prediction = arguments.prediction_column or Columns().prediction
     return Columns(prediction, arguments.reference_column, arguments.quoted_tsv)
 
 
 class ScoringTask(NamedTuple):
-    """One system with its references, sources and documents, by segment, if known."""
+    """One system with its per-segment references, sources and documents, if known."""
 
     name: str
     predictions: list[str]
@@ -37,7 +37,7 @@ class ScoringTask(NamedTuple):
 
 
 def read_texts(paths: Sequence[Path], arguments: Arguments) -> list[str]:
-    """Read every text of some files, in whatever role: lines, or the predictions and references of tables."""
+    """Read all texts of some files: lines, or the predictions and references of tables."""
     columns = columns_of(arguments)
     files = [read_file(path, columns, as_lines=arguments.lines) for path in paths]
     _check_columns(columns, files)
@@ -47,34 +47,34 @@ def read_texts(paths: Sequence[Path], arguments: Arguments) -> list[str]:
 
 
 def read_candidates(arguments: Arguments) -> tuple[list[list[str]], list[str] | None]:
-    """Read the candidates of every segment, lists in a table or so many lines of text; and their sources, if known."""
+    """Read every segment's candidates, from lists in a table or groups of lines, and its source, if known."""
     quoted, number = arguments.quoted_tsv, arguments.num_samples
     columns = Columns("candidates", quoted_tsv=quoted)
     file = read_file(arguments.input[0], columns, as_lines=arguments.lines, nbest=True)
-    src = Columns(quoted_tsv=quoted)
-    source_file = read_file(arguments.src, src, as_lines=arguments.lines) if arguments.src else None
+    source_columns = Columns(quoted_tsv=quoted)
+    source_file = read_file(arguments.src, source_columns, as_lines=arguments.lines) if arguments.src else None
     _check_quoted(columns, [file, source_file] if source_file else [file])
     sources = read_sources(source_file) if source_file else file.sources()
     if file.rows is not None:
         if number is not None:
-            raise SpecError(f"--num-samples is for lines of text, and {file.name} is a table: leave it out.")
+            raise SpecError(f"--num-samples applies to lines of text, but {file.name} is a table: leave it out.")
         return [row.candidates() for row in file.rows], sources
     if not arguments.lines and (nbest := read_nbest(file.name, file.lines)):
         if number is not None:
-            raise SpecError(f"--num-samples is for lines of text, and {file.name} is an n-best list: leave it out.")
+            raise SpecError(f"--num-samples applies to lines of text, but {file.name} is an n-best list: leave it out.")
         return nbest, sources
     if number is None:
-        hint = "say how many belong to a segment by --num-samples N, or give JSON lines with a column candidates"
+        hint = "set the number per segment with --num-samples N, or pass JSON lines with a column candidates"
         raise SpecError(f"{file.name} has lines of text: {hint}.")
     if len(file.lines) % number:
-        raise FileError(f"{file.name} has {len(file.lines)} lines, which is no multiple of --num-samples {number}.")
+        raise FileError(f"{file.name} has {len(file.lines)} lines, not a multiple of --num-samples {number}.")
     return [file.lines[start : start + number] for start in range(0, len(file.lines), number)], sources
 
 
 def _check_columns(columns: Columns, files: Iterable[TextFile]) -> None:
     if columns[:2] != Columns()[:2] and all(file.rows is None for file in files):
         forms = "tables (JSON lines, CSV, TSV, Parquet)"
-        raise SpecError(f"--prediction-column and --reference-column are for {forms}, and no file is one.")
+        raise SpecError(f"--prediction-column and --reference-column apply to {forms}, but no file is one.")
 
 
 def _check_quoted(columns: Columns, files: Iterable[TextFile]) -> None:
@@ -83,9 +83,9 @@ def _check_quoted(columns: Columns, files: Iterable[TextFile]) -> None:
 
 
 def read_tasks(arguments: Arguments, *, join_documents: bool = False) -> list[ScoringTask]:
-    """Read all systems and their references; with `join_documents`, the rows of a document become one text."""
+    """Read all systems and their references. With `join_documents`, a document's rows become one text."""
     if not arguments.references and not arguments.input and sys.stdin.isatty():
-        raise SpecError("nothing to score: name reference files, and predictions by -i or on standard input.")
+        raise SpecError("nothing to score: name reference files, and pass predictions with -i or on standard input.")
     columns = columns_of(arguments)
     read_whole = partial(_read_with_documents, columns=columns, arguments=arguments, join_documents=join_documents)
     reference_files = [read_whole(path) for path in arguments.references]
@@ -108,19 +108,19 @@ def read_tasks(arguments: Arguments, *, join_documents: bool = False) -> list[Sc
     tasks = []
     for file, (predictions, file_references) in zip(systems, read, strict=True):
         if reference_files and file_references is not None:
-            again = f"leave {arguments.references[0]} out, or take them out of it"
-            raise SpecError(f"{file.name} holds references already: {again}.")
+            hint = f"leave out {arguments.references[0]}, or remove them from it"
+            raise SpecError(f"{file.name} already contains references: {hint}.")
         system_sources = sources or file.sources()
         if not reference_files and file_references is None and system_sources is None:
-            hint = "name a reference file before -i, or give a table with a column reference or references"
+            hint = "name a reference file before -i, or use a table with a column reference or references"
             raise SpecError(f"no references for {file.name}: {hint} (for against=source, --src or a column source).")
         references = shared if reference_files else file_references or [[] for _ in predictions]
         if len(references) != len(predictions):
             lengths = f"{file.name} has {len(predictions)} segments but {reference_files[0].name} has {len(references)}"
             raise FileError(f"{lengths}: they must match line by line.")
-        inputs = [("references", one) for one in reference_files] + [("predictions", file)]
+        inputs = [("references", reference_file) for reference_file in reference_files] + [("predictions", file)]
         inputs += [("sources", source_file)] if source_file else []
-        files = [InputFile(role, file_of_role.short_name, file_of_role.sha256) for role, file_of_role in inputs]
+        files = [InputFile(role, input_file.short_name, input_file.sha256) for role, input_file in inputs]
         is_unique = all(other.name == file.name for other in systems if other.short_name == file.short_name)
         name = file.short_name if is_unique else file.name
         documents = _same_documents(arguments, [file, *reference_files])
@@ -129,20 +129,20 @@ def read_tasks(arguments: Arguments, *, join_documents: bool = False) -> list[Sc
 
 
 def _rows_without_text(systems: Sequence[TextFile], references: Sequence[TextFile], columns: Columns) -> list[int]:
-    """Return the rows, counted from 0, in which a system has no prediction, or no reference is there; warn of them."""
+    """Return the rows, from 0, that lack a prediction of some system or a reference; warn about them."""
     names = columns.references or USUAL_REFERENCES
     missing = set[int]()
     for file in systems:
         for i, row in enumerate(file.rows or ()):
-            own = [name for name in names if name in row.values]
-            if row.lacks(columns.prediction) or (own and all(map(row.lacks, own))):
+            present = [name for name in names if name in row.values]
+            if row.lacks(columns.prediction) or (present and all(map(row.lacks, present))):
                 missing.add(i)
     cells = [[row.reference_cells(columns.references) for row in file.rows] for file in references if file.rows]
-    if references and len(cells) == len(references):  # lines of text are never absent
+    if references and len(cells) == len(references):  # lines of text are never missing
         missing.update(i for i, row in enumerate(zip(*cells, strict=False)) if all(map(is_missing, chain(*row))))
     if missing:
         rows = name_rows(i + 1 for i in sorted(missing))
-        warn(f"left out {len(missing)} segments of all systems, which lack a text, counted from 1: {rows}.")
+        warn(f"left out {len(missing)} segments of all systems that lack a text, counted from 1: {rows}.")
     return sorted(missing)
 
 
@@ -152,10 +152,10 @@ def _leave_out(rows: Sequence[int], files: Sequence[TextFile]) -> list[TextFile]
     for file in files:
         kept = [i for i in range(len(file.lines if file.rows is None else file.rows)) if i not in {*rows}]
         if not kept:
-            raise FileError(f"{file.name}: there is nothing to score: each of its rows lacks a text.")
+            raise FileError(f"{file.name}: there is nothing to score: every row lacks a text.")
         documents = tuple(file.documents[i] for i in kept) if file.documents else ()
-        lines, of_table = ([items[i] for i in kept] if items else items for items in (file.lines, file.rows))
-        left.append(file._replace(lines=lines or [], rows=of_table, documents=documents))  # type: ignore[arg-type]
+        lines, table_rows = ([items[i] for i in kept] if items else items for items in (file.lines, file.rows))
+        left.append(file._replace(lines=lines or [], rows=table_rows, documents=documents))  # type: ignore[arg-type]
     return left
 
 
@@ -165,7 +165,7 @@ def files_of(tasks: Iterable[ScoringTask]) -> tuple[InputFile, ...]:
 
 
 def _read_with_documents(path: Path, columns: Columns, arguments: Arguments, *, join_documents: bool) -> TextFile:
-    """Read a file, and the document of every segment where ``--docs`` or ``--doc-column`` names it."""
+    """Read a file, with every segment's document if ``--docs`` or ``--doc-column`` names it."""
     file = read_file(path, columns, as_lines=arguments.lines)
     docs, column = vars(arguments).get("docs"), vars(arguments).get("doc_column")
     if docs:
@@ -179,14 +179,14 @@ def _read_with_documents(path: Path, columns: Columns, arguments: Arguments, *, 
 
 
 def _same_documents(arguments: Arguments, files: Sequence[TextFile]) -> tuple[str, ...]:
-    """Return the documents of a system's segments; raise FileError where its files name others."""
+    """Return the documents of a system's segments; raise FileError if its files disagree."""
     column, named = vars(arguments).get("doc_column"), [file.documents for file in files if file.documents]
     named = [tuple(dict.fromkeys(documents)) if files[0].join_documents else documents for documents in named]
     if column and not named:
         for row in next((file.rows for file in files if file.rows), []):
-            row.take(column)  # names the columns that are there
-        raise SpecError(f"--doc-column {column} is for tables, and no file is one: name a file by --docs.")
+            row.take(column)  # the error lists the columns
+        raise SpecError(f"--doc-column {column} applies to tables, but no file is one: use --docs FILE.")
     if any(documents != named[0] for documents in named):
-        names = f"{files[0].name} and its references have other documents in the column {column}"
+        names = f"{files[0].name} and its references have different documents in column {column}"
         raise FileError(f"{names}: they must match row by row.")
     return named[0] if named else ()

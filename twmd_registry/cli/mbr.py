@@ -1,4 +1,4 @@
-"""``twmd mbr``: choices among candidates."""
+"""``twmd mbr``: choose among candidates."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from twmd_registry.registry.paths import write_file
 @declare.file_of_texts("-i --input", "CANDIDATES", "The candidates of every segment; - is standard input.")
 @declare.source
 @declare.reading
-@declare.metrics((), "A metric or a signature; of several, their mean (default: twmd).", default=[str(MetricName.TWMD)])
-@declare.option("--num-samples", "N", "Lines of text hold N candidates per segment, one after the other.")
+@declare.metrics((), "A metric or a signature; several are averaged (default: twmd).", default=[str(MetricName.TWMD)])
+@declare.option("--num-samples", "N", "Lines of text have N consecutive candidates per segment.")
 @declare.settings
 @declare.output("Write the chosen candidates to FILE, and print the signature.", "FILE")
 @declare.output_format("text", "json", about="; json: an object per line, with index, expected utility and signature")
-@declare.flag("--utilities", "With --format json: the utilities of all pairs, too.")
+@declare.flag("--utilities", "With --format json: also the utilities of all pairs.")
 @declare.parts
 @declare.run_options
 def mbr_command(arguments: Arguments) -> int:
     """Choose among candidates without a reference: print, for every segment, the candidate that agrees best with all
-    (minimum Bayes risk).
+    others (minimum Bayes risk).
 
     CANDIDATES is a table (JSON lines, CSV, TSV, Parquet) with a column candidates, a list of texts per segment; an
     n-best list (NUMBER ||| TEXT ||| ...); or, with --num-samples N, lines of text, N per segment.
@@ -41,7 +41,7 @@ def mbr_command(arguments: Arguments) -> int:
         declare.check_output(arguments.output, filter(None, [*arguments.input, arguments.src]))
     lists, sources = read_candidates(arguments)
     if arguments.format == "text" and any("\n" in text for texts in lists for text in texts):
-        raise SpecError("a candidate holds a line break, and --format text writes one line per segment: use json.")
+        raise SpecError("a candidate contains a line break, but --format text writes a line per segment: use json.")
     from twmd_registry.engine.mbr import mbr
 
     with progress_bar("candidates", total=sum(map(len, lists))) as progress:

@@ -1,6 +1,6 @@
-"""Read the metrics, keys and run options of a command line.
+"""Parse the metrics, keys and run options of a command line.
 
-Imports nothing heavy, so that a wrong command line is refused at once.
+Nothing heavy is imported, so that a wrong command line is refused immediately.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class RequestedMetric(NamedTuple):
-    """A metric as the command line names it: `spec` is None for SacreBLEU's, `parts` and `nrefs` are of a signature."""
+    """A metric named on the command line; `spec` is None for SacreBLEU's, `parts` and `nrefs` go with a signature."""
 
     name: str
     spec: MetricSpec | None = None
@@ -42,20 +42,20 @@ def options_of(arguments: Arguments) -> RunOptions:
 
 
 def parts_of(arguments: Arguments) -> LocalFiles:
-    """Return the paths of ``--part``; raises SpecError if one is not NAME=PATH, or signatures have no such part."""
+    """Return the paths of ``--part``; raise SpecError for anything but NAME=PATH, or an unknown name."""
     paths = {}
     for text in vars(arguments).get("part", ()):
         name, equals, path = text.partition("=")
         if not equals or not path:
             raise SpecError(f"--part {text!r}: expected NAME=PATH.")
         if name not in PART_NAMES:
-            raise SpecError(f"--part {name}: signatures have no such part; {menu(name, PART_NAMES)}.")
+            raise SpecError(f"--part {name}: signatures name no such file; {menu(name, PART_NAMES)}.")
         paths[name] = path
     return LocalFiles(**paths)
 
 
 def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[str] = ()) -> list[RequestedMetric]:
-    """Read metrics; those with keys of their own and signatures get neither ``--preset`` nor ``--set``."""
+    """Parse metrics. ``--preset`` and ``--set`` do not apply to signatures and metrics with their own keys."""
     parts = parts_of(arguments)
     ours = [name for name in names if not is_lexical(name, lexical)]
     signed = [name for name in ours if "|" in name]
@@ -63,14 +63,14 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
     named = [split_name(name)[0] for name in ours if name not in unchanged]
     for name in named:
         if name not in {*MetricName, *lexical}:
-            hint = " -m takes every word after it, so name files before -m." if _is_path(name) else ""
+            hint = " -m takes every word after it, so put files before -m." if _is_path(name) else ""
             joined = [word for word in re.split(r"[\s,+]+", name) if word]
             if len(joined) > 1 and {split_name(word)[0] for word in joined} <= {*MetricName, *LEXICAL_NAMES}:
                 hint = f" Separate metrics by spaces: -m {' '.join(joined)}."
             raise SpecError(f"unknown metric {name!r}; {menu(name, [*MetricName, *lexical])}.{hint}")
     keys = _parse_set_keys(arguments, named, unchanged)
     if not signed and any(getattr(parts, name) for name in PART_NAMES):
-        raise SpecError("--part says where a part of a signature is, and no signature is given: use --set KEY=VALUE.")
+        raise SpecError("--part locates a signature's file, but no signature is given: use --set KEY=VALUE.")
     parts = resolve_local_files(parts, [parse_signature(name).spec for name in signed])
     requested = dict[MetricSpec | str, RequestedMetric]()
     for name in names:
@@ -84,21 +84,21 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
 
 
 def _has_keys(name: str) -> bool:
-    """Return whether a metric is written with keys of its own; an ensemble's are its members'."""
+    """Return whether a metric is written with its own keys; an ensemble's are its members'."""
     return ";" in name and "(" not in name
 
 
 def _is_path(word: str) -> bool:
-    """Return whether a word is the name of a file, or looks like it."""
+    """Return whether a word looks like a file's name."""
     return "/" in word or Path(word).suffix[1:].isalpha()
 
 
 def _parse_set_keys(arguments: Arguments, named: Sequence[str], unchanged: Sequence[str]) -> dict[str, str]:
-    """Read ``--set`` and check its keys; warn of named metrics without a key, and of metrics that are `unchanged`."""
+    """Parse ``--set`` and check its keys; warn about metrics that do not use a key, and about `unchanged` metrics."""
     keys = parse_assignments(arguments.set)
     if not named and (keys or arguments.preset):
-        alone = "a signature says everything, and SacreBLEU's metrics have no keys here"
-        raise SpecError(f"--set and --preset are for a metric that -m names without keys of its own: {alone}.")
+        reason = "a signature is complete, and SacreBLEU's metrics have no keys here"
+        raise SpecError(f"--set and --preset apply to a metric that -m names without its own keys: {reason}.")
     used = {key for metric in named for key in entry(metric).keys}
     for name in keys:
         if name not in used:
@@ -107,47 +107,47 @@ def _parse_set_keys(arguments: Arguments, named: Sequence[str], unchanged: Seque
         if without := ", ".join(metric for metric in dict.fromkeys(named) if name not in entry(metric).keys):
             warn(f"--set {name}: no key of {without}; scored without it.")
     if (keys or arguments.preset) and unchanged:
-        warn(f"--set and --preset change no signatures and no metrics with keys of their own: {', '.join(unchanged)}.")
+        warn(f"--set and --preset change no signatures and no metrics with their own keys: {', '.join(unchanged)}.")
     return keys
 
 
 def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
-    """Return the keys and values of ``--set``; raises SpecError for a word that is not KEY=VALUE."""
+    """Return the keys and values of ``--set``; raise SpecError for anything but KEY=VALUE."""
     keys = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
-            hint = " --set takes every word after it, so name files before it." if _is_path(text) else ""
+            hint = " --set takes every word after it, so put files before it." if _is_path(text) else ""
             raise SpecError(f"--set {text!r}: expected KEY=VALUE.{hint}")
         if (joined := re.search(r"[,\s]\s*(\w+)=", value)) and joined[1] in KEYS:
             words = " ".join(re.split(r"[,\s]+(?=\w+=)", text))
-            raise SpecError(f"--set {text!r}: separate keys by blanks, each a word of its own: --set {words}.")
+            raise SpecError(f"--set {text!r}: separate keys by spaces: --set {words}.")
         keys[name] = value
     return keys
 
 
 def parse_keys(arguments: Arguments, names: Sequence[str]) -> dict[str, str]:
-    """Return the keys of ``--set`` for a command that reads some keys only; raises SpecError for another."""
+    """Return the keys of ``--set`` for a command that reads only some keys; raise SpecError for others."""
     keys = parse_assignments(arguments.set)
     for name in keys:
         if name not in names:
-            raise SpecError(f"--set {name}: this command reads no such key; {menu(name, names)}.")
+            raise SpecError(f"--set {name}: not used by this command; {menu(name, names)}.")
     return keys
 
 
-def _request(name: str, given: dict[str, str], preset: str | None, parts: LocalFiles) -> RequestedMetric:
+def _request(name: str, set_keys: dict[str, str], preset: str | None, parts: LocalFiles) -> RequestedMetric:
     if "|" in name:
         signature = parse_signature(name)
         return RequestedMetric(name, signature.spec, parts, signature.nrefs)
     if _has_keys(name):
         return RequestedMetric(name, spec_with_keys(name))
     allowed = entry(split_name(name)[0]).keys
-    keys = {key: value for key, value in given.items() if key in allowed}
+    keys = {key: value for key, value in set_keys.items() if key in allowed}
     return RequestedMetric(name, make_spec(name, preset, **keys))
 
 
 def average_metrics(requested: Sequence[RequestedMetric]) -> RequestedMetric:
-    """Return the ensemble of several metrics, with equal weights; a single metric as it is."""
+    """Return the ensemble of several metrics with equal weights; a single metric is unchanged."""
     if len(requested) == 1:
         return requested[0]
     members = [WeightedSpec(1.0, metric.spec) for metric in requested if metric.spec]
@@ -155,7 +155,7 @@ def average_metrics(requested: Sequence[RequestedMetric]) -> RequestedMetric:
 
 
 def make_scorers(requested: Iterable[RequestedMetric], options: RunOptions) -> list[Scorer]:
-    """Make a scorer of each metric that is not SacreBLEU's; imports torch only if there is such a metric."""
+    """Make a scorer of each metric that is not SacreBLEU's; torch is only imported if there is one."""
     settings = [(metric.spec, metric.parts, metric.nrefs) for metric in requested if metric.spec is not None]
     if not settings:
         return []

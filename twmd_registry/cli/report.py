@@ -1,4 +1,4 @@
-"""``twmd report``: systems, or agreement with people, in one HTML file."""
+"""``twmd report``: compare systems, or metrics with human ratings, in one HTML file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HIGHLIGHTS = 20
 def _html_file(value: str) -> Path:
     path = Path(value)
     if path.suffix.lower() not in {".html", ".htm"}:
-        what = "a report is an HTML file; give a name that ends in .html. For a PDF, print the page in a browser"
+        what = "a report is an HTML file; choose a name ending in .html. For a PDF, print the page in a browser"
         raise SpecError(f"-o {path}: {what}.")
     return path
 
@@ -33,9 +33,9 @@ def _html_file(value: str) -> Path:
 def _read_reported(arguments: Arguments) -> list[ScoringTask]:
     """Check what a report needs, and read its systems."""
     if not arguments.input:
-        raise SpecError("Missing option '-i' / '--input': name a file per system, or rated data by --agreement.")
+        raise SpecError("Missing option '-i' / '--input': name a file per system, or rated data with --agreement.")
     if not any(metric.spec for metric in arguments.requested):
-        raise SpecError("a report keeps a record of this package's metrics: name one of them in -m.")
+        raise SpecError("a report includes a record of this package's metrics: name one of them in -m.")
     check_output(arguments.output, arguments)
     tasks = read_tasks(arguments)
     if not any(tasks[0].references):
@@ -47,7 +47,7 @@ def _read_reported(arguments: Arguments) -> list[ScoringTask]:
 @declare.argument("references", nargs=-1, type=declare.INPUT, metavar="[REF]...")
 @declare.many("-i --input", "HYP", "One file per system, the baseline first.", type=declare.INPUT)
 @declare.many(
-    "--agreement", "DATA", f"Report agreement with people in place of systems. {declare.RATED}", type=declare.DATA
+    "--agreement", "DATA", f"Report agreement with human ratings instead of systems. {declare.RATED}", type=declare.DATA
 )
 @declare.output("The HTML file to write.", "FILE", type=declare.CheckedPath(_html_file), required=True)
 @declare.metrics(
@@ -67,15 +67,15 @@ def report_command(arguments: Arguments) -> int:
     """Compare systems in one HTML file: scores with intervals and tests, distributions, correlations, alignments, every
     segment, the record.
 
-    REF are reference files, one per reference stream. With --agreement, the page has the metrics' agreement with people
-    on every data set, with intervals and pictures.
+    REF are reference files, one per reference stream. With --agreement, the page shows the metrics' agreement with
+    human ratings on every data set, with intervals and pictures.
     """
     lexical = SEGMENT_LEXICAL if arguments.agreement else tuple(LEXICAL_NAMES)
     arguments.requested = requested = parse_metrics(arguments.metrics, arguments, lexical)
     refuse_run_options_of_sacrebleu(arguments)
     if arguments.agreement:
         texts = ("references", "input", "src", "scores", "prediction_column", "reference_column", "lines", "quoted_tsv")
-        refuse(texts, "is not read with --agreement, which reports on rated data: leave it out")
+        refuse(texts, "is not used with --agreement, which reports on rated data: leave it out")
         return _report_agreement(arguments)
     tasks = _read_reported(arguments)
     from twmd_registry.comparison.tables import text_table
@@ -85,11 +85,11 @@ def report_command(arguments: Arguments) -> int:
 
     references, samples = tasks[0].references, DEFAULT_RESAMPLES
     if len(references) == 1:
-        warn("there is one segment: the report has no intervals and no tests.")
+        warn("there is only one segment: the report has no intervals and tests.")
         resampling = Resampling(seed=arguments.seed)
     elif len(tasks) == 1:
         resampling = Resampling(resamples=samples, seed=arguments.seed)
-    else:  # the paired bootstrap has intervals of its own
+    else:  # the paired bootstrap computes its own intervals
         resampling = Resampling("bs", samples, seed=arguments.seed)
     shown = {"segments": True, "keep_resamples": True, "against_all": True}
     comparison, record, scorers, scores = score_and_compare(tasks, arguments, resampling, **shown)
@@ -113,7 +113,7 @@ def report_command(arguments: Arguments) -> int:
 
 
 def _report_agreement(arguments: Arguments) -> int:
-    """Write the page of ``twmd report --agreement``: Pearson, Kendall, and ``acc_eq`` where the data name items."""
+    """Write the page of ``twmd report --agreement``: Pearson, Kendall, and ``acc_eq`` if the data have items."""
     from twmd_registry.metaeval.study import Study, run_study
     from twmd_registry.report.agreement_page import agreement_page
     from twmd_registry.report.figures import require_matplotlib

@@ -1,4 +1,4 @@
-"""``twmd score``: scores of files, or of a data set on Ray Data."""
+"""``twmd score``: score files, or a data set on Ray Data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COMMON = (
     *("input", "src", "metrics", "preset", "set", "prediction_column", "reference_column", "paired_bs", "confidence"),
     *("record", "format", "sentence_level", "width", "device"),
 )
-"""The options that ``--help`` shows first, in this order."""
+"""Options that ``--help`` shows first, in this order."""
 RAY = ["output", "num_workers", "num_gpus", "resume", "strict"]
 LOCAL = [
     "references",
@@ -53,7 +53,7 @@ LOCAL = [
 ]
 TESTS = ["paired_bs", "paired_ar", "against_all", "paired_bs_n", "paired_ar_n", "confidence", "confidence_n"]
 CHECKS = ["fail_under", "fail_if_worse", "alpha"]
-"""The options of an engine, and those that only the local engine reads: of tests, and of checks."""
+"""Options of the Ray engine, and options that only the local engine reads: general, of tests, and of checks."""
 SAMPLES = click.IntRange(min=2)
 DEFAULT_RESAMPLES, DEFAULT_ALPHA = 1000, 0.05
 SYSTEMS = (
@@ -61,17 +61,17 @@ SYSTEMS = (
     "set."
 )
 METRICS = (
-    f"Metrics: {', '.join(MetricName)}; 'METRIC;KEY=VALUE;...' with keys of their own; signatures; SacreBLEU's bleu, "
+    f"Metrics: {', '.join(MetricName)}; 'METRIC;KEY=VALUE;...' with their own keys; signatures; SacreBLEU's bleu, "
     "chrf, ter (default: twmd)."
 )
 OWN_RESAMPLES = "Resamples of the intervals (default: 1000; --paired-bs uses its own resamples)."
-GPUS = "With --engine ray: GPUs of each worker, 0.5 to share one (default: 1 where there are any)."
+GPUS = "With --engine ray: GPUs per worker, 0.5 to share one (default: 1 if there are any)."
 FAIL_IF_WORSE = (
-    "Check that no system is worse than in RECORD, an earlier --record: lower, p < alpha by paired randomisation (exit "
-    "status 3 if not)."
+    "Check that no system is worse than in RECORD, an earlier --record: lower, with p < alpha by paired randomisation "
+    "(exit status 3 if not)."
 )
 PATH_OR_URL = declare.CheckedPath(lambda value: value if "://" in value else Path(value))
-"""A URL stays text: a path would lose one of its slashes."""
+"""A URL stays a string, because a path would lose one of its slashes."""
 SEED = "Seed of the resampling (default: $SACREBLEU_SEED, else 12345)."
 sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=lambda: 12345, envvar="SACREBLEU_SEED")
 
@@ -101,7 +101,7 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=lambda: 12345, e
 @declare.flag("--paired-bs", "Paired bootstrap test of every system against the first.")
 @declare.flag("--paired-ar", "Paired approximate randomisation test of every system against the first.")
 @declare.flag(
-    "--against-all", "Test every two systems, and print the matrix of p (by --paired-bs, if no test is named)."
+    "--against-all", "Test all pairs of systems, and print the matrix of p (by --paired-bs, if no test is chosen)."
 )
 @declare.option("--paired-bs-n", "N", "Bootstrap resamples (default: 1000).", default=1000, type=SAMPLES)
 @declare.option("--paired-ar-n", "N", "Randomisation trials (default: 10000).", default=10_000, type=SAMPLES)
@@ -110,17 +110,17 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=lambda: 12345, e
 @declare.option(
     "--fail-under",
     "X",
-    "Check that every system scores X or more by the first metric (exit status 3 if not).",
+    "Check that every system scores at least X by the first metric (exit status 3 if not).",
     type=float,
 )
 @declare.option("--fail-if-worse", "RECORD", FAIL_IF_WORSE, type=declare.FILE)
 @declare.option("--alpha", "P", f"Significance level of --fail-if-worse (default: {DEFAULT_ALPHA}).", type=float)
 @sacrebleu_seed
-@declare.choice("--engine", ["local", "ray"], "local", "ray: files with columns on Ray Data (default: local).")
-@declare.output("With --engine ray: an empty folder, or URL of one, for the scored rows and the record.", type=str)
-@declare.option("--num-workers", "N", "With --engine ray: workers (default: as many as there are GPUs, or else CPUs).")
+@declare.choice("--engine", ["local", "ray"], "local", "ray: score tables on Ray Data (default: local).")
+@declare.output("With --engine ray: an empty folder, or its URL, for the scored rows and the record.", type=str)
+@declare.option("--num-workers", "N", "With --engine ray: workers (default: the number of GPUs, or else of CPUs).")
 @declare.option("--num-gpus", "N", GPUS, type=declare.finite_number)
-@declare.flag("--resume", "With --engine ray: continue in an output folder; rows in it are not scored again.")
+@declare.flag("--resume", "With --engine ray: continue in an output folder; its rows are not scored again.")
 @declare.flag("--strict", "With --engine ray: stop at a row that cannot be scored (default: set it aside).")
 @declare.parts
 @declare.drop_missing
@@ -170,37 +170,37 @@ def _check_scores(
 
 
 def _check_local(arguments: Arguments) -> None:
-    """Refuse options that do not fit each other, or the local engine."""
-    refuse(RAY, "is for --engine ray: add --engine ray, or leave it out")
+    """Refuse options that do not fit each other or the local engine."""
+    refuse(RAY, "requires --engine ray: add it, or leave this out")
     for is_used, name, test in (
         (arguments.paired_bs, "paired_bs_n", "--paired-bs"),
         (arguments.paired_ar, "paired_ar_n", "--paired-ar"),
         (arguments.confidence or arguments.paired_bs, "confidence_n", "--confidence"),
     ):
         if not is_used:
-            refuse([name], f"is for {test}: add it")
+            refuse([name], f"requires {test}: add it")
     is_tested = arguments.paired_bs or arguments.paired_ar or arguments.confidence
     if not (is_tested or arguments.docs or arguments.doc_column or arguments.fail_if_worse):
         drawn = "--paired-bs, --paired-ar, --confidence, --docs, --doc-column and --fail-if-worse"
-        refuse(["seed"], f"is for the draws of {drawn}: add one of them")
+        refuse(["seed"], f"only affects {drawn}: add one of them")
     ours = any(metric.spec for metric in arguments.requested)
     numbers = (arguments.score_only or arguments.sentence_level) and arguments.format != "json"
     for is_wrong, message in (
-        (arguments.docs and arguments.doc_column, "--docs and --doc-column both name documents: give one of them."),
+        (arguments.docs and arguments.doc_column, "--docs and --doc-column both name documents: pass one of them."),
         (
             (arguments.docs or arguments.doc_column) and numbers,
             "--docs and --doc-column print scores of documents: leave out -b and -sl, or add --format json.",
         ),
         (
             is_tested and numbers and not arguments.record,
-            "-b and -sl print scores alone, without tests and intervals: leave them out, or add --record.",
+            "-b and -sl print only scores, without tests and intervals: leave them out, or add --record.",
         ),
-        (arguments.paired_bs and arguments.paired_ar, "--paired-bs and --paired-ar are two tests: give one of them."),
+        (arguments.paired_bs and arguments.paired_ar, "--paired-bs and --paired-ar are two tests: pass one of them."),
         (not math.isfinite(arguments.fail_under or 0), "--fail-under: expected a finite number."),
-        (arguments.alpha is not None and not arguments.fail_if_worse, "--alpha is for --fail-if-worse RECORD: add it."),
+        (arguments.alpha is not None and not arguments.fail_if_worse, "--alpha requires --fail-if-worse RECORD."),
         (not 0 < (DEFAULT_ALPHA if arguments.alpha is None else arguments.alpha) < 1, "--alpha: expected 0 < P < 1."),
         (arguments.fail_if_worse and not ours, "--fail-if-worse compares this package's metrics: name one in -m."),
-        (arguments.record and not ours, "--record keeps scores of this package's metrics: name one in -m, too."),
+        (arguments.record and not ours, "--record keeps scores of this package's metrics: name one in -m too."),
     ):
         if is_wrong:
             raise SpecError(message)
@@ -223,7 +223,7 @@ def score_and_compare(
     from twmd_registry.comparison.systems import check_resampling, compare_systems
 
     others, score_files = read_other_scores(arguments.scores, [task.name for task in tasks], len(references))
-    with collect_warnings():  # refused before a model is loaded; compare_systems repeats these warnings
+    with collect_warnings():  # fails before a model is loaded; compare_systems repeats the warnings
         check_resampling(resampling, len(tasks), len(references))
     scorers: list[Scorer] = []
     scores: list[list[ScoreSet]] = [[] for _ in tasks]
@@ -244,7 +244,7 @@ def score_and_compare(
             for message, names in systems_of.items():
                 warn(message if len(names) == len(tasks) else f"{', '.join(names)}: {message}")
             seconds = time.perf_counter() - started
-    # Of each metric of ours its scorer and its scores of all systems, in the order of the metrics.
+    # The scorer of each of our metrics with its scores of all systems, in the order of the metrics.
     scored = iter(zip(scorers, zip(*scores, strict=True), strict=True) if scorers else ())
     metrics = [metric.name if metric.spec is None else next(scored) for metric in arguments.requested]
     systems = [(task.name, task.predictions) for task in tasks]
@@ -271,11 +271,11 @@ def _check_same_texts(tasks: list[ScoringTask]) -> None:
         known = [task for task in tasks if getattr(task, field) is not None]
         for task in known:
             if getattr(task, field) != getattr(known[0], field):
-                raise InputError(f"{task.name} and {known[0].name} hold different {what}: score them one by one.")
+                raise InputError(f"{task.name} and {known[0].name} have different {what}: score them one by one.")
 
 
 def _resampling(arguments: Arguments) -> Resampling:
-    if arguments.paired_bs:  # its intervals come from its own resamples
+    if arguments.paired_bs:  # computes intervals from its own resamples
         return Resampling("bs", arguments.paired_bs_n, arguments.confidence_n or 0, arguments.seed)
     resamples = (arguments.confidence_n or DEFAULT_RESAMPLES) if arguments.confidence else 0
     if arguments.paired_ar:
@@ -326,16 +326,16 @@ def _score_on_ray(arguments: Arguments) -> int:
 
 
 def _check_ray(arguments: Arguments) -> None:
-    """Refuse options of the local engine, metrics of SacreBLEU and missing files, before Ray is imported."""
+    """Refuse options of the local engine, metrics of SacreBLEU and missing files before Ray is imported."""
     instead = "references are a column, and scores and the record go to --output"
     refuse([*LOCAL, *TESTS, *CHECKS], f"cannot be used with --engine ray: {instead}")
     refuse(["lines"], "cannot be used with --engine ray: it reads tables")
     if arguments.format not in {"text", "json"}:
-        raise SpecError(f"--format {arguments.format} cannot be used with --engine ray: give text or json.")
+        raise SpecError(f"--format {arguments.format} cannot be used with --engine ray: use text or json.")
     if not arguments.input or not arguments.output:
         raise SpecError("--engine ray needs --input PATH_OR_PATTERN... and --output DIR.")
     if others := [metric.name for metric in arguments.requested if metric.spec is None]:
         raise SpecError(f"--engine ray scores by this package's metrics: leave out {', '.join(others)}.")
     for name in map(str, arguments.input):
         if "://" not in name and not Path(name).exists() and not glob.glob(name, recursive=True):  # noqa: PTH207
-            raise FileError(f"{name}: there is no such file.")
+            raise FileError(f"{name}: no such file.")

@@ -1,4 +1,4 @@
-"""``twmd serve``: scores over HTTP or MCP."""
+"""``twmd serve``: score over HTTP or MCP."""
 
 from __future__ import annotations
 
@@ -23,24 +23,25 @@ HTTP_ONLY = ("host", "port", "api_key_file")
 @declare.option("--host", "ADDRESS", f"Address (default: {HOST}, this machine only; any other needs an API key).")
 @declare.option("--port", "N", f"Port (default: {PORT}; 0 for any free port).", type=click.IntRange(0, 65_535))
 @declare.option("--api-key-file", "FILE", "File with the API key, instead of the variable TWMD_API_KEY.")
-@declare.flag("--mcp", "Serve tools by MCP on standard input and output, in place of HTTP.")
+@declare.flag("--mcp", "Serve MCP tools on standard input and output instead of HTTP.")
 @declare.option("--max-bytes", "N", "Maximum bytes of a request (default: 1000000).", default=1_000_000)
 @declare.option("--max-pairs", "N", "Maximum pairs of a request (default: 1000).", default=1_000)
-@declare.option("--max-letters", "N", "Maximum letters of a text (default: 20000).", default=20_000)
+@declare.option("--max-letters", "N", "Maximum characters of a text (default: 20000).", default=20_000)
 @declare.option("--max-waiting", "N", "Maximum requests in the queue; others get 429 (default: 256).", default=256)
-@declare.option("--timeout", "N", "Seconds until a request is given up (default: 60).", default=60)
+@declare.option("--timeout", "N", "Seconds before a request is abandoned (default: 60).", default=60)
 @declare.settings
 @declare.parts
 @declare.run_options
 def serve_command(arguments: Arguments) -> int:
-    """Serve scores over HTTP, requests in batches, or by MCP. Stops gracefully on Ctrl-C and SIGTERM."""
+    """Serve scores over HTTP, batching requests, or over MCP. Stops gracefully on Ctrl-C and SIGTERM."""
     http_options = [name for name in HTTP_ONLY if getattr(arguments, name) is not None]
     if arguments.mcp and http_options:
         raise SpecError(
-            f"--{http_options[0].replace('_', '-')} is for HTTP; --mcp uses standard input and output: leave it out."
+            f"--{http_options[0].replace('_', '-')} applies to HTTP, but --mcp uses standard input and output: "
+            "leave it out."
         )
     if arguments.mcp:
-        refuse(["max_bytes"], "is for HTTP: leave it out with --mcp")
+        refuse(["max_bytes"], "applies to HTTP: leave it out with --mcp")
     for name in NEEDED:
         if importlib.util.find_spec(name) is None:
             raise missing_extra(f"the service needs {name}", "serve")

@@ -1,4 +1,4 @@
-"""Print results, errors and progress: in rich's colours on a terminal, and without them elsewhere."""
+"""Print results, errors and progress, with rich's colours on a terminal and plain elsewhere."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from twmd_registry.messages import visible
 from twmd_registry.progress import Progress
 
 PATIENCE_S = 1.0
-"""Seconds after which work counts as long and a progress bar appears."""
+"""Seconds after which a progress bar appears."""
 HEADER, BAD, DOUBTFUL = "bold", "bold red", "yellow"
-"""Styles of rich."""
+"""rich's styles."""
 
 
 def _show(stream: TextIO, text: str, head: str = "", style: str = "") -> None:
-    """Print a text; on a terminal in the colours of rich, which obeys NO_COLOR, and its head in a style."""
+    """Print a text, on a terminal with rich (which obeys NO_COLOR) and a styled head."""
     if not stream.isatty():
         print(head + text, file=stream)
         return
@@ -32,9 +32,9 @@ def _show(stream: TextIO, text: str, head: str = "", style: str = "") -> None:
 
     console = Console(file=stream)
     with console.capture() as shown:
-        # Highlighting would colour parts of signatures at random.
+        # Highlighting would colour arbitrary parts of signatures.
         console.print(Text(head, style), text, sep="", markup=False, highlight=False, emoji=False, soft_wrap=True)
-    stream.write(shown.get())  # rich's own writing to a stream does not make room beside a progress bar
+    stream.write(shown.get())  # written by rich, it would not make room beside a progress bar
 
 
 def say(text: str) -> None:
@@ -44,7 +44,7 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def printed(text: str) -> Iterator[None]:
-    """Print results before files are written: neither is lost when the other cannot be written."""
+    """Print results before files are written, so that neither is lost if the other cannot be written."""
     try:
         say(text)
         sys.stdout.flush()
@@ -53,7 +53,7 @@ def printed(text: str) -> Iterator[None]:
 
 
 def count_rows_from_one(message: str) -> str:
-    """Replace Python's indices of texts, from 0, by what people count.
+    """Replace Python's indices of texts, from 0, by row numbers from 1.
 
     >>> count_rows_from_one("empty: predictions[3], references[0][1]")
     'empty: prediction of row 4, reference 2 of row 1'
@@ -67,14 +67,14 @@ def count_rows_from_one(message: str) -> str:
 
 
 def complain(head: str, style: str, message: object) -> None:
-    """Write one line to stderr, with control characters escaped: a file's name must not control the terminal."""
+    """Write one line to stderr, with control characters escaped, so that a file's name cannot control the terminal."""
     line = " ".join(part.strip() for part in str(message).splitlines() if part.strip())
     _show(sys.stderr, f" {visible(count_rows_from_one(line))}", head, style)
 
 
 @functools.cache
 def null_stream() -> TextIO:
-    """Open the null device. It stays open: a library that keeps this stream may write to it at exit."""
+    """Open the null device and keep it open, because a library may still write to it at exit."""
     return Path(os.devnull).open("w", encoding="utf-8", errors="backslashreplace")
 
 
@@ -82,9 +82,9 @@ def null_stream() -> TextIO:
 def progress_bar(
     unit: str = "segments", total: int | None = None, first: str = "loading the model"
 ) -> Iterator[Progress | None]:
-    """Show a bar, with ``first`` until the first unit is done, when stderr is a terminal and the work takes long.
+    """Show a bar if stderr is a terminal and the work takes long; `first` describes it until the first unit is done.
 
-    It shows what is done, the total, the times and the rate. Threads may share it.
+    It shows counts, times and the rate. Threads may share it.
     """
     if not sys.stderr.isatty():
         yield None
@@ -95,8 +95,8 @@ def progress_bar(
     counts = rich.MofNCompleteColumn(), rich.TextColumn(unit)
     times = rich.TimeElapsedColumn(), rich.TimeRemainingColumn(), rich.TextColumn("{task.fields[rate]}")
     columns = rich.BarColumn(), *counts, *times, rich.TextColumn("{task.description}")
-    # stdout may be a file, which this bar does not touch. The time left is by the mean pace: the steps of
-    # the work differ in size.
+    # stdout may be a file, which the bar must not touch. The remaining time follows the mean pace, because steps of the
+    # work differ in size.
     settings: dict[str, Any] = {"transient": True, "redirect_stdout": False, "speed_estimate_period": math.inf}
     bar = rich.Progress(*columns, console=Console(file=sys.stderr), **settings)
     number = bar.add_task(first, total=total, rate="")

@@ -1,4 +1,4 @@
-"""``twmd train``: adapters that human ratings teach."""
+"""``twmd train``: train adapters on human ratings."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ finetuning = declare.all_of(
     preset_name,
     declare.settings,
 )
-"""Declares what decides a trained metric, but for the data to learn from."""
+"""Declares everything that determines a trained metric, except its training data."""
 
 
 @command(
@@ -82,7 +82,7 @@ def metric_command(arguments: Arguments) -> int:
     """Train a metric's encoder on human ratings through the metric itself (TWMD paper, 6.2), and write an adapter, a
     preset and a card.
     """
-    name = name_preset(arguments.name, str(arguments.output.resolve()))  # raises before anything is computed
+    name = name_preset(arguments.name, str(arguments.output.resolve()))  # fails before anything is computed
     options = options_of(arguments)
     if arguments.full and arguments.rank is not None:
         raise SpecError("--rank sets the rank of an adapter, but --full trains no adapter: remove one of the options.")
@@ -123,7 +123,7 @@ def metric_command(arguments: Arguments) -> int:
 @declare.device
 @declare.any_language
 def stsscore_command(arguments: Arguments) -> int:
-    """Train the regression model of STSScore on the STS benchmark: a cross-encoder, as the paper's, or a siamese model.
+    """Train STSScore's regression model on the STS benchmark: a cross-encoder, as in the paper, or a siamese model.
 
     DIR holds train.csv and dev.csv.
     """

@@ -1,4 +1,4 @@
-"""``twmd tune``: the keys that agree best with human ratings."""
+"""``twmd tune``: tune keys on human ratings."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ TRIED = "Values of a key to try (temperature=0.1,0.2 ngram=1,2; default: at most
 def tune_command(arguments: Arguments) -> int:
     """Choose layer, temperature, centering and special tokens on rated data (TWMD paper, Appendix B).
 
-    Tries every setting of the grid, prints the best, and writes trials, surfaces and a preset where a folder is given.
+    Tries every setting of the grid and prints the best. With -o, writes trials, surfaces and a preset.
     """
     metrics = list(dict.fromkeys(arguments.metrics))
     keys = {key for metric in metrics for key in entry(metric).keys}
     fixed = parse_assignments(arguments.set)
     model, layer = fixed.pop("model", "embedded"), fixed.pop("layer", None)
     if layer is not None and arguments.layers:
-        raise SpecError("--set layer and --layers both say which layers are tried: give one of them.")
+        raise SpecError("--set layer and --layers both choose layers: pass one of them.")
     if layer is not None and not layer.isdecimal():
-        raise SpecError(f"--set layer={layer}: expected the number of a hidden state; --layers takes several.")
+        raise SpecError(f"--set layer={layer}: expected the number of a hidden state; use --layers for several.")
     tried = read_tried([*(f"{key}={value.replace(',', '%2C')}" for key, value in fixed.items()), *arguments.tried])
     if unused := [key for key in tried if key not in keys]:
-        raise SpecError(f"{unused[0]}: none of {', '.join(metrics)} has such a key.")
+        raise SpecError(f"{unused[0]}: not used by {', '.join(metrics)}.")
     name = name_preset(arguments.name, f"{model}-tuned") if arguments.output else ""
     options = options_of(arguments)
     with progress_bar(first="loading torch and the model") as progress:
@@ -91,8 +91,8 @@ def tune_command(arguments: Arguments) -> int:
 
         trials = tune(specs, list(data.values()), options, progress, announce)
         if len(specs) * SEGMENTS_PER_SETTING > segments:
-            many = f"{len(specs)} settings on {segments} rows: the best of so many is partly the best by chance"
-            warn(f"{many}. Rate more, or try fewer by --try and --layers, and check the choice on other data.")
+            many = f"{len(specs)} settings on {segments} rows: the best of so many is partly due to chance"
+            warn(f"{many}. Rate more, or try fewer with --try and --layers, and check the choice on other data.")
         defaults = tune([make_spec(metric, model=model) for metric in metrics], list(data.values()), options)
     by_metric = {metric: [trial for trial in trials if trial[0].metric == metric] for metric in metrics}
     digits = None if arguments.format == "json" else 4
@@ -114,24 +114,24 @@ def tune_command(arguments: Arguments) -> int:
 
 
 def read_tried(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
-    """Read the values to try, ``KEY=VALUE,VALUE,...`` for each key; a comma inside a value is written ``%2C``."""
+    """Parse the values to try, ``KEY=VALUE,VALUE,...``; a comma inside a value is written ``%2C``."""
     tried: dict[str, tuple[Value, ...]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
         if not equals or not values or name in {*tried, "layer", "model"}:
-            expected = "expected KEY=VALUE,VALUE once per key; --layers names layers, --set model=MODEL a model"
+            expected = "expected KEY=VALUE,VALUE once per key; use --layers for layers, --set model=MODEL for a model"
             raise SpecError(f"--try {text!r}: {expected}.")
         tried[name] = tuple(key(name).parse(value.replace("%2C", ",")) for value in values.split(","))
     return tried
 
 
 def _centerings_to_try(model: str) -> tuple[Value, ...]:
-    """Return the centerings of the grid; of a model without a mean vector background centering is not tried."""
+    """Return the centerings of the grid, without background centering if the model has no mean vector."""
     from twmd_registry.metaeval.tune import GRID
 
     if known_name(model) in {"embedded", EMBEDDED_MODEL}:
         return GRID["centering"]
-    fit = "fit a mean vector of this model ('twmd fit mean') and give --try centering=background:HASH,none,..."
+    fit = "fit a mean vector for this model ('twmd fit mean') and pass --try centering=background:HASH,none,..."
     warn(f"background centering is not tried: {fit}")
     return tuple(value for value in GRID["centering"] if value != "background")
 
@@ -139,7 +139,7 @@ def _centerings_to_try(model: str) -> tuple[Value, ...]:
 def _shown(
     trials: Sequence[Trial], default: Trial, data: Sequence[RatedSegments], digits: int | None
 ) -> list[dict[str, object]]:
-    """Return the rows that are printed: the best trials and the default, each with half the width of its interval."""
+    """Return the rows to print: the best trials and the default, each with half the width of its interval."""
     from twmd_registry.metaeval.tune import half_width, varied_keys
 
     names = varied_keys(trials)
@@ -153,7 +153,7 @@ def _shown(
 
 
 def _rows(trials: Sequence[Trial], digits: int | None = None) -> list[dict[str, object]]:
-    """Return a row per trial: the keys in which they differ, and the mean Pearson correlation; as text with digits."""
+    """Return a row per trial: the keys that differ, and the mean Pearson correlation; as text if `digits` is set."""
     from twmd_registry.metaeval.tune import varied_keys
 
     names = varied_keys(trials)
@@ -175,8 +175,10 @@ def _table(rows: Sequence[dict[str, object]], form: str, title: str = "") -> str
 
 
 def _write(folder: Path, name: str, by_metric: dict[str, list[Trial]], data: dict[str, RatedSegments]) -> list[str]:
-    """Write every trial, a surface per metric where matplotlib is installed, the preset, and hashes of the data that it
-    was chosen on; return the names of the files.
+    """Write every trial, a surface per metric if matplotlib is installed, the preset, and hashes of its data.
+
+    Returns:
+        The names of the files.
     """
     from twmd_registry.metaeval.overlap import write_hashes
     from twmd_registry.metaeval.tune import write_preset

@@ -1,4 +1,4 @@
-"""``twmd verify``: published scores, computed again."""
+"""``twmd verify``: reproduce published scores."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 SHOWN_TEXT = 60
-"""Characters of a prediction that are shown."""
+"""Characters of a prediction to show."""
 VERIFIED = ("result", "system", "metric", "recorded", "here", "tolerance", "resampled")
-"""The columns of a verified record's table; the tolerance is of a segment's score."""
+"""Columns of a verified record's table; the tolerance is for a segment's score."""
 TESTED = {"mean": "mean {:.6g}", "ci": "± {:.3g}", "p_value": "p = {:.3g}"}
 
 
@@ -52,10 +52,10 @@ TESTED = {"mean": "mean {:.6g}", "ci": "± {:.3g}", "p_value": "p = {:.3g}"}
 @declare.parts
 @declare.placement
 def verify_command(arguments: Arguments) -> int:
-    """Score again, and check whether a record or a published number is reproduced (exit status 0) or not (1).
+    """Score again, and check whether a record or a published number reproduces (exit status 0) or not (1).
 
-    RECORD is a file that 'twmd score --record' wrote. Without files, the files named in the record are used if present
-    with the same content. With a SIGNATURE, VALUE is the number exactly as published.
+    RECORD is a file written by 'twmd score --record'. By default, the files named in the record are used if they are
+    present with the same content. With a SIGNATURE, VALUE is the number exactly as published.
     """
     limits = {"options": options_of(arguments), "local_files": parts_of(arguments), "tolerance": arguments.tolerance}
     if "|" in arguments.what:
@@ -69,8 +69,8 @@ def verify_command(arguments: Arguments) -> int:
     keys = (result.keys for result in record.systems[0].results)
     join_documents = any("align=sentences" in f"align={values.get('align')} {values.get('members')}" for values in keys)
     if join_documents and record.documents and not (arguments.docs or arguments.doc_column):
-        hint = "name the documents as they were named then, by --doc-column NAME or --docs FILE"
-        raise SpecError(f"{arguments.what}: with align=sentences, rows of a document were scored as one text: {hint}.")
+        hint = "name the documents as before, with --doc-column NAME or --docs FILE"
+        raise SpecError(f"{arguments.what}: with align=sentences, a document's rows were scored as one text: {hint}.")
     tasks = read_tasks(arguments, join_documents=join_documents)
     from twmd_registry.record.verify import verify_record
 
@@ -90,7 +90,7 @@ def verify_command(arguments: Arguments) -> int:
 
 
 def _find_inputs(record: Record, path: Path) -> list[list[Path]]:
-    """Find the references, systems' files and sources that a record names, here or beside the record."""
+    """Find the references, systems' files and sources named in a record, here or beside the record."""
     roles = {"references": "REF", "sources": "--src"}
     recorded = [(roles[file.role], file.name, {file.sha256}) for file in record.inputs if file.role in roles]
     predictions = [file for file in record.inputs if file.role == "predictions"]
@@ -99,14 +99,14 @@ def _find_inputs(record: Record, path: Path) -> list[list[Path]]:
         recorded.append(("-i", system.name, hashes))
     files = dict[str, list[Path]]({"REF": [], "-i": [], "--src": []})
     for role, name, hashes in recorded:
-        # The record is untrusted: no name in it leads out of these folders.
+        # The record is untrusted: its names must not lead out of these folders.
         inside = not Path(name).is_absolute() and ".." not in Path(name).parts
         here = [place for place in (Path(name), path.parent / name) if inside and place.is_file()]
         same = [place for place in here if digest_of_file(place.read_bytes()) in hashes]
         if not same:
-            lost = f": {here[0]} has another content now" if here else ", is neither here nor beside the record"
+            lost = f": {here[0]} has changed" if here else ", is neither here nor beside the record"
             missing = f"{name} ({role}), as it was scored{lost}"
-            raise FileError(f"{path}: {missing}. Give all files: RECORD REF... -i HYP..., and --src.")
+            raise FileError(f"{path}: {missing}. Pass all files: RECORD REF... -i HYP..., and --src.")
         files[role].append(same[0])
     return [*files.values()]
 
@@ -114,7 +114,7 @@ def _find_inputs(record: Record, path: Path) -> list[list[Path]]:
 def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
     if arguments.value is None:
         line = "twmd verify SIGNATURE VALUE REF -i HYP"
-        raise SpecError(f"with a signature, give the number exactly as published, then the reference files: {line}.")
+        raise SpecError(f"with a signature, pass the number exactly as published, then the reference files: {line}.")
     spec = parse_signature(arguments.what).spec
     tasks = read_tasks(arguments, join_documents=any(member.align for member in spec.members_or_self))
     if len(tasks) != 1:
@@ -137,16 +137,15 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
     say(f"{'agrees' if agrees else 'DIFFERS'}: {compared}")
     print(f"applied: {scores.signature}")
     if not pinned:
-        content = "which content of the model was used (@...): it may have been another"
-        print(f"The printed signature does not say {content}.")
+        print("The printed signature does not name the content of the model (@...), which may have been another.")
     return 0 if agrees else 1
 
 
 def _announce(signatures: Iterable[str], tasks: Sequence[ScoringTask], resamples: int = 0) -> None:
-    """Say on stderr what a verification will compute: a stranger's signature may ask for much."""
+    """Announce on stderr what will be computed, because a stranger's signature may ask for much."""
     specs = list[MetricSpec]()
     for signature in signatures:
-        with suppress(SignatureError), collect_warnings():  # which verification reports
+        with suppress(SignatureError), collect_warnings():  # verification reports these
             specs += parse_signature(signature).spec.members_or_self
     segments = sum(len(task.predictions) for task in tasks)
     parts = [f"segments: {segments:,}; metrics: {len(specs)}", ", ".join(sorted({str(spec.model) for spec in specs}))]
@@ -178,14 +177,14 @@ def _describe(verification: Verification) -> list[str]:
     if differences := verification.differences:
         below += ["", "different from when it was recorded:", *(f"  {difference}" for difference in differences)]
     edited = "EDITED: the record's content does not match its sha256."
-    held = sum(check.agrees for check in verification.checks)
+    agreeing = sum(check.agrees for check in verification.checks)
     head = [edited, ""] if verification.edited else []
     table = format_table(VERIFIED, rows, "text", names=3).splitlines()
-    return [*head, *table, *below, "", f"{held} of {len(rows)} results reproduced."]
+    return [*head, *table, *below, "", f"{agreeing} of {len(rows)} results reproduced."]
 
 
 def _labels(signatures: Sequence[str]) -> dict[str, str]:
-    """Label each signature of a record as a comparison does: by metric and keys in which it differs from others."""
+    """Label each signature of a record by metric and differing keys, as a comparison does."""
     specs: dict[str, MetricSpec] = {}
     for signature in signatures:
         with suppress(SignatureError):

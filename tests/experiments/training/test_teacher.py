@@ -114,7 +114,9 @@ def test_pairs_with_a_held_out_text_are_refused(role: str) -> None:
     pairs, held_out = TrainingData("pairs", rated_words(6, 1)), TrainingData("test", rated_words(6, 2))
     check_held_out([pairs], [held_out], predictions=True)
     held_out.rated.predictions[4] = getattr(pairs.rated, role)[2].upper().replace(" ", "  ")
-    with pytest.raises(InputError, match=r"a text that is held out \(test\): pairs 1 of 6 \(the first: 3\); take them"):
+    with pytest.raises(
+        InputError, match=r"a text that is held out \(test\): pairs 1 of 6 \(the first: 3\); remove them"
+    ):
         check_held_out([pairs], [held_out], predictions=True)
 
 

@@ -1,4 +1,4 @@
-"""``twmd setup completion``: words that a shell completes."""
+"""``twmd setup completion``: shell completion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``twmd setup evaluate`` and ``uninstall``: metrics that evaluate.load finds without an import."""
+"""``twmd setup evaluate`` and ``uninstall``: let evaluate.load find our metrics without an import."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from twmd_registry.registry.paths import home
 def evaluate_command(_arguments: Arguments) -> int:
     """Let every script of this user call evaluate.load('twmd') without importing twmd_registry."""
     print(f"installed in {hook.install()}")
-    print("evaluate asks the Hub first: set HF_EVALUATE_OFFLINE=1 where there is no network.")
+    print("evaluate asks the Hub first: set HF_EVALUATE_OFFLINE=1 if there is no network.")
     print("'twmd setup uninstall' removes the modules.")
     return 0
 
 
 @command("uninstall", example="twmd setup uninstall")
 def uninstall_command(_arguments: Arguments) -> int:
-    """Remove what this package has written outside itself: modules of evaluate, models made from packages.
+    """Remove what this package has written outside itself: modules of evaluate, models built from packages.
 
-    Your own presets and fits stay; their folder is named.
+    Your own presets and fits are kept; their folder is named.
     """
     from twmd_registry.models.assembled import model_folders
 
@@ -34,5 +34,5 @@ def uninstall_command(_arguments: Arguments) -> int:
         shutil.rmtree(home())
     print(f"removed: {', '.join(removed)}" if removed else "nothing to remove")
     if home().is_dir():
-        print(f"stays: your own presets and fits in {home()}; remove the folder if you do not need them")
+        print(f"kept: your own presets and fits in {home()}; remove the folder if you do not need them")
     return 0

@@ -1,4 +1,4 @@
-"""``twmd setup preset``: presets of a user's own."""
+"""``twmd setup preset``: a user's own presets."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ preset_command = group(
 
 @command("add", example="twmd setup preset add house.toml")
 @declare.argument("file", type=declare.FILE, metavar="FILE.toml")
-@declare.option("--name", "NAME", "What the preset is called here (default: as in the file).")
+@declare.option("--name", "NAME", "Name of the preset here (default: its name in the file).")
 def add_command(arguments: Arguments) -> int:
-    """Add a preset from a TOML file, such as 'twmd tune -o DIR' writes."""
+    """Add a preset from a TOML file, such as one written by 'twmd tune -o DIR'."""
     for preset in add_preset(arguments.file, arguments.name):
         print(f"added {preset.name} for {preset.metric}: {describe_preset(preset)}")
     return 0

@@ -1,4 +1,4 @@
-"""``twmd setup selfcheck``: this installation's scores beside published ones."""
+"""``twmd setup selfcheck``: compare this installation's scores with published ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twmd_registry.cli.terminal import progress_bar, say
 @declare.output_format(*declare.RESULT_FORMATS)
 @declare.placement
 def selfcheck_command(arguments: Arguments) -> int:
-    """Compare this installation's scores with the published ones; exit status 1 when a score is off."""
+    """Compare this installation's scores with published ones; exit status 1 if a score is off."""
     options = options_of(arguments)
     from twmd_registry.record.selfcheck import TOLERANCE, check
 

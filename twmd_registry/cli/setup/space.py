@@ -20,9 +20,7 @@ space_command = group(
 @declare.metric("The metric.", metrics_with_card(), required=True)
 @declare.output("A new or empty folder.", required=True)
 def build_command(arguments: Arguments) -> int:
-    """Put a metric's Space together in a folder: card, page, requirements and evaluate module. Needs no network and no
-    token.
-    """
+    """Build a metric's Space in a folder: card, page, requirements and evaluate module. Needs no network or token."""
     from twmd_registry.demo.space import build_space
 
     (metric,) = arguments.metrics
@@ -34,12 +32,12 @@ def build_command(arguments: Arguments) -> int:
 @command("push", example="twmd setup space push my-org/twmd -m twmd --private")
 @declare.argument("space", metavar="ORG/NAME")
 @declare.metric("The metric.", metrics_with_card(), required=True)
-@declare.flag("--private", "Create it so that only its owner sees it.")
-@declare.option("--token-file", "FILE", "A file that holds the token, instead of the environment.")
+@declare.flag("--private", "Make it visible to its owner only.")
+@declare.option("--token-file", "FILE", "File with the token, instead of the environment.")
 def push_command(arguments: Arguments) -> int:
     """Build a metric's Space and upload it to the Hub, with the token of HF_TOKEN or 'hf auth login'.
 
-    The Space ORG/NAME is created when it is not there.
+    The Space ORG/NAME is created if it does not exist.
     """
     from twmd_registry.demo.space import push_space, read_token
 
