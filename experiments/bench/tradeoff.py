@@ -25,6 +25,7 @@ import numpy as np
 from experiments.bench.contestants import Setting, bert_score
 from experiments.bench.texts import SHARED, benchmark_pairs, measure_apart
 from twmd_registry import load
+from twmd_registry.engine.scorer import check_scorers
 from twmd_registry.models.files import embedded_folder
 
 TABLE = Path(__file__).with_name("tradeoff.tsv")
@@ -108,7 +109,7 @@ def score_function(program: str, folder: str) -> Score:
             sign * metric.sentence_score(prediction, [reference]).score
             for prediction, reference in zip(predictions, references, strict=True)
         ]
-    return load(program).score
+    return check_scorers([program])[0].score
 
 
 def measure(program: str, agreement: str) -> dict[str, float]:
