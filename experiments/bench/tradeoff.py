@@ -93,7 +93,9 @@ def random_model(program: str, folder: str) -> str:
 def score_function(program: str, folder: str) -> Score:
     """Return what is timed."""
     if program == "mpnet":
-        return load("twmd", "paper", model=random_model(program, folder), layer="7-9", any_language=True).score
+        return load(
+            "twmd", "paper", model=random_model(program, folder), layer="7-9", aggregation="mean", any_language=True
+        ).score
     if program == "roberta-large":
         return bert_score(Setting(random_model(program, folder), 19, "cpu"))
     if program.startswith("bert_score:"):
