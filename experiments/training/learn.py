@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
+from peft.tuners.lora import LoraLayer
 from safetensors import safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
@@ -52,6 +53,7 @@ REFERENCES = 4
 """References of a segment that are read, at most."""
 
 Ranking = Literal["none", "ranknet", "margin"]
+LINES = frozenset({"slopes", "offsets"})
 CHECKPOINT, LOG = "checkpoints/run.safetensors", "log.jsonl"
 
 
@@ -64,7 +66,7 @@ class Weighted(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Settings of a run. LoRA of some rank is above layer `frozen`; `start` names an adapter to begin with."""
+    """Settings of a run. The adapter of some rank stays as it is up to layer `frozen`; `start` is one to begin with."""
 
     spec: MetricSpec
     steps: int
@@ -183,6 +185,14 @@ class Judge(nn.Module):
         return MSE_SHARE * functional.mse_loss(line, wanted) - r + plan.ranking_weight * ranking
 
 
+def speed_up(wrapped: nn.Module, dropout: float) -> None:
+    """Have PEFT's layers take bfloat16 as it comes, and draw no numbers where nothing is dropped: a third less time."""
+    for module in wrapped.modules():
+        if isinstance(module, LoraLayer):
+            module.cast_input_dtype_enabled = False
+            module.lora_dropout["default"] = nn.Dropout(dropout) if dropout else nn.Identity()
+
+
 def start_from(wrapped: nn.Module, folder: Path) -> None:
     """Copy an adapter's changes of weights into the factors of another of the same rank, in float32."""
     settings = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
@@ -211,26 +221,11 @@ def learn(sets: Sequence[Weighted], plan: Plan, output: Path, *, name: str, opti
     Every `plan.every` steps everything that a run needs to go on is written to `output`; it goes on by itself where
     the folder holds a run of the same plan and sets.
     """
-    torch.manual_seed(plan.seed)
-    backend = TokenAlignmentBackend(plan.spec, options)
-    encoder = Encoder(backend.files, None, "float32", torch.device("cpu"), trainable=True)
-    set_dropout(encoder.network, plan.dropout)
-    read = max(backend.spec.layers)
-    frozen = set(lora_modules(encoder, plan.frozen)) if plan.frozen else set()
-    wrapped = add_lora(encoder.network, plan.rank, [one for one in lora_modules(encoder, read) if one not in frozen])
-    if plan.start:
-        start_from(wrapped, find_adapter(plan.start).folder)
-    recipe = Recipe(rank=plan.rank, batch=plan.batch, loss="pearson", bf16=True, dropout=plan.dropout)
     batches = Batches(sets, plan.batch, plan.seed)
-    judge = Judge(TrainedMetric(encoder, backend.spec, backend.view, recipe), len(batches))
-    lines = {"slopes", "offsets"}
-    weights = {key: w for key, w in judge.named_parameters() if w.requires_grad and not key.startswith("metric.log_")}
-    weights.pop("metric.offset", None)
+    backend, wrapped, judge = _make_judge(plan, len(batches), options)
+    weights = {key: weight for key, weight in judge.named_parameters() if weight.requires_grad}
     optimizer = torch.optim.AdamW(
-        [
-            {"params": [w for key, w in weights.items() if key not in lines]},
-            {"params": [w for key, w in weights.items() if key in lines]},
-        ],
+        [{"params": [weight for key, weight in weights.items() if (key in LINES) is line]} for line in (False, True)],
         weight_decay=0.0,
     )
     data = [TrainingData(one.name, one.rated) for one in sets]
@@ -268,6 +263,26 @@ def learn(sets: Sequence[Weighted], plan: Plan, output: Path, *, name: str, opti
     save_documents(Scorer(spec, options), backend.files, output, "finetuned", name=name, provenance=about, lora=True)
     write_hashes(hashes_of(data), output / TRAINING_DATA)
     shutil.rmtree((output / CHECKPOINT).parent)
+
+
+def _make_judge(plan: Plan, groups: int, options: RunOptions) -> tuple[TokenAlignmentBackend, Any, Judge]:
+    """Load the model and put an adapter on it; return the network with the adapter, and what is trained."""
+    torch.manual_seed(plan.seed)
+    backend = TokenAlignmentBackend(plan.spec, options)
+    encoder = Encoder(backend.files, None, "float32", torch.device("cpu"), trainable=True)
+    set_dropout(encoder.network, plan.dropout)
+    frozen = lora_modules(encoder, plan.frozen) if plan.frozen else []
+    wrapped = add_lora(encoder.network, plan.rank, lora_modules(encoder, max(backend.spec.layers)))
+    speed_up(wrapped, plan.dropout)
+    for key in frozen:
+        wrapped.base_model.model.get_submodule(key).requires_grad_(requires_grad=False)
+    if plan.start:
+        start_from(wrapped, find_adapter(plan.start).folder)
+    recipe = Recipe(rank=plan.rank, batch=plan.batch, loss="pearson", bf16=True, dropout=plan.dropout)
+    metric = TrainedMetric(encoder, backend.spec, backend.view, recipe)
+    metric.log_scale.requires_grad_(requires_grad=False)  # every group has a line of its own
+    metric.offset.requires_grad_(requires_grad=False)
+    return backend, wrapped, Judge(metric, groups)
 
 
 def _write_checkpoint(path: Path, weights: Mapping[str, Tensor], optimizer: Any, metadata: Mapping[str, str]) -> None:

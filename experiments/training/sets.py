@@ -139,7 +139,7 @@ def read_learned(names: Iterable[str], data: Path, into: str | None) -> dict[str
     rows with a held-out text.
     """
     chosen = [_by_name(name) for name in names]
-    texts = held_out(data, [own.name for own in chosen])
+    texts = held_out(data, [own.name for own in chosen]) if chosen else set()
     parts = {own.name: read_part(own, data, "learn" if has(own, "learn") else "dev", into) for own in chosen}
     return {name: standardise(without(rated, texts)) for name, rated in parts.items()}
 
