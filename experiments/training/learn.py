@@ -280,8 +280,7 @@ def _make_judge(plan: Plan, groups: int, options: RunOptions) -> tuple[TokenAlig
         start_from(wrapped, find_adapter(plan.start).folder)
     recipe = Recipe(rank=plan.rank, batch=plan.batch, loss="pearson", bf16=True, dropout=plan.dropout)
     metric = TrainedMetric(encoder, backend.spec, backend.view, recipe)
-    metric.log_scale.requires_grad_(requires_grad=False)  # every group has a line of its own
-    metric.offset.requires_grad_(requires_grad=False)
+    metric.log_scale.requires_grad = metric.offset.requires_grad = False  # every group has a line of its own
     return backend, wrapped, Judge(metric, groups)
 
 
