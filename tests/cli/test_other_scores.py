@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
 from tests.conftest import Refused, Run, Texts
 from twmd_registry.comparison.cells import Resampling
 from twmd_registry.comparison.systems import compare_systems
-from twmd_registry.errors import InputError
+from twmd_registry.errors import InputError, TwmdError
 from twmd_registry.record.content import read_record
 
 R = np.random.default_rng(5)
@@ -146,7 +148,9 @@ def test_a_system_that_comes_twice_in_json_is_refused(folder: Path, refused: Ref
     ("option", "words"),
     [
         ("COMET", "expected NAME=FILE"),
-        ("twmd=comet.json", "is a metric of -m"),
+        ("twmd=comet.json", "another name"),
+        ("BLEU=comet.json", "another name"),
+        ("a|b=comet.json", "without blanks"),
     ],
 )
 def test_wrong_options_are_refused(option: str, words: str, refused: Refused) -> None:
@@ -161,9 +165,49 @@ def test_wrong_options_are_refused(option: str, words: str, refused: Refused) ->
         ({"a": SCORES["a"], "c": SCORES["b"]}, "unknown system"),
         ({"a": SCORES["a"]}, "'b'"),
         (SCORES["a"], "found 1"),
+        (0.5, "list of numbers"),
+        ("abc", "list of numbers"),
+        ([["0.1"] * 16] * 2, "row 0"),
     ],
 )
 def test_wrong_lists_name_system_and_row(scores: Any, words: str, texts: Texts) -> None:
     systems = [("a", texts.predictions), ("b", texts.predictions)]
     with pytest.raises(InputError, match=words):
         compare_systems(systems, [[text] for text in texts.references], ["bleu"], scores={"COMET": scores})
+
+
+@pytest.mark.parametrize("given", [np.array, torch.tensor, pd.DataFrame, iter])
+def test_arrays_tensors_and_tables_are_lists_of_numbers(given: Any, texts: Texts) -> None:
+    own = SCORES if given is pd.DataFrame else list(SCORES.values())
+    systems = [("a", texts.predictions), ("b", texts.predictions)]
+    table = compare_systems(systems, [[text] for text in texts.references], [], scores={"COMET": given(own)})
+    found = [cell.score for cell in table.columns[0].cells]
+    assert found == pytest.approx([np.mean(SCORES["a"]), np.mean(SCORES["b"])], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"metrics": ["twmd"]}, "twmd is no metric of SacreBLEU's"),
+        ({"metrics": ["BLEU|nrefs:1"]}, "no metric of SacreBLEU's"),
+        ({"scores": {"chrF2": [[0.5, 0.5]]}}, "another name"),
+        ({"scores": {"": [[0.5, 0.5]]}}, "without blanks"),
+        ({"systems": [("a", ["x", None])]}, r"texts of a\[1\] must be a text"),
+        ({"systems": [("a", ["x"])]}, "system a has 1 texts for 2 segments"),
+        ({"references": [["y"], []]}, r"references\[1\] is an empty list"),
+        ({"references": [["y"], "z"]}, r"references\[1\] is a text"),
+    ],
+)
+def test_wrong_arguments_are_refused(changed: Any, words: str) -> None:
+    with pytest.raises(TwmdError, match=words):
+        compare_systems(
+            **{"systems": [("a", ["x", "y"])], "references": [["y"], ["z"]], "metrics": ["bleu"], **changed}
+        )
+
+
+def test_one_reference_per_segment_may_be_a_text_or_absent() -> None:
+    tables = [
+        compare_systems([("a", ["a cat sat here", "it rains"])], references, ["chrf"])
+        for references in ([["a cat sat there"], [""]], ["a cat sat there", None])
+    ]
+    assert tables[0].columns[0].cells[0].score == tables[1].columns[0].cells[0].score > 10

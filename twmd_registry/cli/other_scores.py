@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from twmd_registry.comparison.external import ExternalScores
+from twmd_registry.comparison.external import ExternalScores, check_name
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.files.compressed import PACKED
 from twmd_registry.files.score_files import ScoreFile, read_score_file
 from twmd_registry.files.tables import TABLE_SUFFIXES
 from twmd_registry.record.content import InputFile
-from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 
 
 def named_files(given: Sequence[str]) -> list[tuple[str, Path]]:
@@ -20,8 +18,9 @@ def named_files(given: Sequence[str]) -> list[tuple[str, Path]]:
     named = []
     for text in given:
         name, equals, file = text.partition("=")
-        if not (equals and name.strip() and file) or re.search(r"[|\s]", name):
+        if not (equals and name and file):
             raise SpecError(f"--scores {text}: expected NAME=FILE, as in COMET=comet.json.")
+        check_name(name)
         named.append((name, Path(file)))
     return named
 
@@ -30,8 +29,6 @@ def by_name(given: Sequence[str]) -> dict[str, list[Path]]:
     """Return the files of every name of ``NAME=FILE``, in their order."""
     files = dict[str, list[Path]]()
     for name, path in named_files(given):
-        if name in {*MetricName, *LEXICAL_NAMES, *LEXICAL_NAMES.values()}:
-            raise SpecError(f"--scores {name}: this is a metric of -m: give the scores another name.")
         files.setdefault(name, []).append(path)
     return files
 

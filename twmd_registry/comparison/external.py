@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from twmd_registry.comparison.cells import EXTERNAL
-from twmd_registry.errors import InputError
+from twmd_registry.errors import InputError, SpecError
+from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 
 GivenScores: TypeAlias = "Sequence[float] | Sequence[Sequence[float]] | Mapping[str, Sequence[float]] | ExternalScores"
 """Scores of one system, or of several, in order or by name."""
@@ -48,26 +50,45 @@ def external_scores(name: str, given: GivenScores, systems: Sequence[str], segme
     Raises:
         InputError: Names the metric, system and row.
     """
+    check_name(name)
     if isinstance(given, ExternalScores):
         return given
-    values: Any = given
+    values = _plain(given)
     if isinstance(values, Mapping):
         if unknown := [system for system in values if system not in systems]:
             raise InputError(f"scores of {name}: unknown system {unknown[0]!r}; the systems are {', '.join(systems)}.")
         if missing := [system for system in systems if system not in values]:
             raise InputError(f"scores of {name}: none for system {missing[0]!r}.")
         by_system = [values[system] for system in systems]
+    elif isinstance(values, Sequence) and not isinstance(values, str | bytes):
+        by_system = [values] if values and isinstance(values[0], Real) else [*values]
     else:
-        rows = list(values)
-        by_system = [rows] if rows and isinstance(rows[0], Real) else rows
+        raise InputError(f"scores of {name}: expected a list of numbers for each system, not {values!r:.60}.")
     if len(by_system) != len(systems):
         raise InputError(f"scores of {name}: expected {len(systems)} systems, found {len(by_system)}.")
     checked = []
-    for system, numbers in zip(systems, by_system, strict=True):
+    for system, numbers in zip(systems, map(_plain, by_system), strict=True):
         check_scores(f"scores of {name}, system {system}", numbers, segments)
         checked.append(tuple(map(float, numbers)))
     digest = hashlib.sha256(json.dumps(checked).encode()).hexdigest()
     return ExternalScores(name, tuple(checked), (("Python", digest),))
+
+
+def _plain(values: Any) -> Any:
+    """Return an array, a tensor or a column as lists, a table as a mapping, and what can be read once as a list."""
+    if hasattr(values, "columns"):
+        return {name: values[name].tolist() for name in values.columns}
+    if hasattr(values, "tolist"):
+        return values.tolist()
+    return [*values] if isinstance(values, Iterator) else values
+
+
+def check_name(name: object) -> None:
+    """Raise SpecError for what cannot be the name of another program's metric, beside ours and SacreBLEU's."""
+    if not isinstance(name, str) or not name or re.search(r"[|\s]", name):
+        raise SpecError(f"scores of {name!r}: expected a name without blanks and |, such as COMET.")
+    if name in {*MetricName, *LEXICAL_NAMES, *LEXICAL_NAMES.values()}:
+        raise SpecError(f"scores of {name}: this is a metric that is computed here: give the scores another name.")
 
 
 def check_scores(where: str, numbers: Sequence[float], segments: int) -> None:

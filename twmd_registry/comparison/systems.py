@@ -13,7 +13,7 @@ from sacrebleu.significance import estimate_ci
 
 from twmd_registry.comparison.cells import MetricColumn, Resampling, SystemComparison, SystemScore, cell_of
 from twmd_registry.comparison.external import ExternalScores, GivenScores, external_scores
-from twmd_registry.comparison.lexical import canonical_lexical, label_of, settings_of, warn_about_words
+from twmd_registry.comparison.lexical import canonical_lexical, is_lexical, label_of, settings_of, warn_about_words
 from twmd_registry.comparison.significance import (
     COUNT_ROUNDING,
     MEAN_ROUNDING,
@@ -25,6 +25,7 @@ from twmd_registry.comparison.significance import (
     score_resamples,
 )
 from twmd_registry.engine.input_warnings import check_sample
+from twmd_registry.engine.pairs import check_rows, check_segments
 from twmd_registry.engine.result import DOCUMENT_RESAMPLES, score_documents
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.progress import Progress, expect
@@ -81,10 +82,19 @@ def compare_systems(
     """
     resampling = resampling or Resampling()
     check_resampling(resampling, len(systems), len(references))
+    checked = [(name, check_rows(texts, f"texts of {name}")) for name, texts in systems]
+    for name, texts in checked:
+        if len(texts) != len(references):
+            raise InputError(f"system {name} has {len(texts)} texts for {len(references)} segments: give one for each.")
+    if any(text != [] for text in references):  # else they are compared with their sources
+        references = check_segments(checked[0][1], references).references
+    for metric in metrics:
+        if not (is_lexical(metric) if isinstance(metric, str) else isinstance(metric, tuple)):
+            raise SpecError(f"{metric} is no metric of SacreBLEU's: give ours as a pair of a scorer and its scores.")
     numbers = range(max(1, *map(len, references)))  # SacreBLEU's layout: None where a segment has fewer references
     streams = [[texts[k] if k < len(texts) else None for texts in references] for k in numbers]
     others = [
-        external_scores(name, given, [system for system, _ in systems], len(references))
+        external_scores(name, given, [system for system, _ in checked], len(references))
         for name, given in (scores or {}).items()
     ]
     metrics = [*(canonical_lexical(metric) if isinstance(metric, str) else metric for metric in metrics), *others]
@@ -95,7 +105,7 @@ def compare_systems(
     expect(progress, 2 * len(metrics))
     scored = []
     for metric in metrics:
-        scored.append(_make_cells(metric, streams, [texts for _, texts in systems], references if segments else None))
+        scored.append(_make_cells(metric, streams, [texts for _, texts in checked], references if segments else None))
         report(1)
     ours = iter(labels_of([metric[0].spec for metric in metrics if not isinstance(metric, str | ExternalScores)]))
     columns = []
@@ -107,7 +117,7 @@ def compare_systems(
         tested: tuple[SystemScore, ...] = tuple(cells)
         p_values: PValues = ()
         if resampling.test or resampling.resamples or documents:
-            sampled = _make_sampled(metric, streams, [texts for _, texts in systems])
+            sampled = _make_sampled(metric, streams, [texts for _, texts in checked])
             tested, p_values = _resample(
                 sampled, cells, resampling, keep_resamples=keep_resamples, against_all=against_all
             )

@@ -158,7 +158,8 @@ def check_rows(
     if missing and not optional:
         first, *others = missing
         also = f"; other rows without a text: {name_rows(others)}" if others else ""
-        hint = "Fill in what is missing, or leave these rows out by drop_missing=True"
+        can_drop = name in {"predictions", "sources"}
+        hint = f"Fill in what is missing{', or leave these rows out by drop_missing=True' if can_drop else ''}"
         raise InputError(f"{name}[{first}] must be a text; got {_describe(missing[first])}{also}. {hint}.")
     return rows
 

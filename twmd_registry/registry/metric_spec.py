@@ -125,7 +125,8 @@ class MetricSpec:
         members: tuple[WeightedSpec, ...] = ()
         values = dict[str, Value]()
         for name, value in arguments.items():
-            if value is None or (name not in declared.keys and name in _UNUSED and value == _UNUSED[name]):
+            unused = _UNUSED.get(name)
+            if value is None or (name not in declared.keys and type(value) is type(unused) and value == unused):
                 continue
             found = key(name, declared.keys, str(metric))
             if name == "members":
