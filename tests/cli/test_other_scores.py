@@ -206,8 +206,6 @@ def test_wrong_arguments_are_refused(changed: Any, words: str) -> None:
 
 
 def test_one_reference_per_segment_may_be_a_text_or_absent() -> None:
-    tables = [
-        compare_systems([("a", ["a cat sat here", "it rains"])], references, ["chrf"])
-        for references in ([["a cat sat there"], [""]], ["a cat sat there", None])
-    ]
+    given: list[Any] = [[["a cat sat there"], [""]], ["a cat sat there", None]]
+    tables = [compare_systems([("a", ["a cat sat here", "it rains"])], references, ["chrf"]) for references in given]
     assert tables[0].columns[0].cells[0].score == tables[1].columns[0].cells[0].score > 10

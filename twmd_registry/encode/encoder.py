@@ -135,9 +135,10 @@ class Encoder(LoadedModel):
             if reading.numbers.issuperset(layers):
                 return reading
         readable = sorted(frozenset[int]().union(*(reading.numbers for reading in self._readings)))
+        lacking = [k for k in layers if k not in readable] or layers
         raise ModelError(
             f"model {self.files.label} gives no vector per token that depends on the text alone in hidden states "
-            f"{', '.join(map(str, layers))}; it does in {', '.join(map(str, readable)) or 'none'}."
+            f"{', '.join(map(str, lacking))}; it does in {', '.join(map(str, readable)) or 'none'}."
         )
 
     def decode_tokens(self, ids: Sequence[int]) -> list[str]:
