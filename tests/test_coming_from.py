@@ -110,7 +110,7 @@ def test_number_is_bert_scores(layer: int, *, idf: bool, texts: Texts) -> None:
 
 
 def test_number_is_bert_scores_with_a_baseline(texts: Texts, tmp_path: Path) -> None:
-    scorer = twmd_registry.load("bertscore_centered", layer=4, **KEYS)
+    scorer = twmd_registry.load("bertscore_centered", "embedded", **KEYS)
     path = scorer.fit_baseline(texts.references, pairs=20).save(tmp_path)
     baseline = json.loads(path.read_text(encoding="utf-8"))["values"]
     row = ",".join(repr(baseline[side]) for side in ("precision", "recall", "f1"))

@@ -49,7 +49,7 @@ def test_footnote_is_the_signature_in_latex(record: Path, run: Run) -> None:
     inside = inside.partition("}}, ")[0]
     plain = inside.replace("\\textbar{}\\allowbreak{}", "|").replace("\\%", "%").replace("\\_", "_")
     assert "\\" not in plain
-    assert twmd_registry.parse_signature(plain).spec.temperature == 0.15
+    assert twmd_registry.parse_signature(plain).spec.temperature == 0.1
 
 
 def test_system_with_a_bar_in_its_name_is_one_cell_of_markdown(record: Path, run: Run) -> None:
@@ -98,8 +98,11 @@ def test_record_that_was_edited_or_contradicts_itself_is_not_published(record: P
     record.write_text(whole, encoding="utf-8")
     for changed, words in (
         ({"score": 0.99}, "is not the mean of the recorded segments' scores"),
-        ({"score": result.score, "keys": result.keys | {"layer": "3"}}, "the signature says layer=4, the record's key"),
-        ({"signature": result.signature.replace("layer:4", "layer:`x`")}, "cannot be published: column"),
+        (
+            {"score": result.score, "keys": result.keys | {"layer": "3"}},
+            "the signature says layer=4-6, the record's key",
+        ),
+        ({"signature": result.signature.replace("layer:4-6", "layer:`x`")}, "cannot be published: column"),
     ):
         change(record, **changed)
         refused("cite out.json", words, 1)

@@ -42,7 +42,7 @@ from twmd_registry.record.content import parse_record
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metric_spec import AppliedSpec
 from twmd_registry.registry.names import EMBEDDED_MODEL, MULTILINGUAL_MODEL, CenteringKind, MetricName
-from twmd_registry.registry.presets import presets
+from twmd_registry.registry.presets import default_preset, presets
 from twmd_registry.registry.signature import Signature, canonical
 from twmd_registry.registry.spec import make_spec
 
@@ -69,7 +69,7 @@ def test_preset_is_set_for_the_metrics_that_have_it() -> None:
     assert spec_of("twmd", "wmd") == make_spec("twmd")
     assert spec_of("stsscore", "paper") == make_spec("stsscore")
     assert spec_of("twmd", "paper") == make_spec("twmd", "paper", model=EMBEDDED_MODEL)
-    assert [preset_for(metric, "no such preset") for metric in METRICS] == ["embedded"] * len(METRICS)
+    assert all(preset_for(metric, "none") == default_preset(MetricName(metric), None).name for metric in METRICS)
 
 
 def test_every_choice_is_accepted() -> None:
@@ -77,7 +77,7 @@ def test_every_choice_is_accepted() -> None:
     assert {spec_of("twmd", centering=centering).centering.kind for centering in CENTERINGS} == set(
         get_args(CenteringKind)
     )
-    for preset in ("embedded", "multilingual"):
+    for preset in ("embedded", "embedded-tuned", "multilingual"):
         mean = make_spec("bertscore_centered", preset).centering
         assert spec_of("twmd", preset, centering="background").centering == mean
 
@@ -311,9 +311,9 @@ def test_request_without_texts_or_metric_is_refused() -> None:
 
 
 def test_repeated_metric_counts_once_and_one_without_the_preset_is_named() -> None:
-    result = score_file(read_pasted(as_json(["a"], [["b"]])), ["stsscore"] * 50, "embedded-tuned")
+    result = score_file(read_pasted(as_json(["a"], [["b"]])), ["stsscore"] * 50, "paper")
     assert (len(result["rows"]), result["segment_headers"][0], result["segments"][0][0]) == (1, "row", 1)
-    assert "no preset 'embedded-tuned' of stsscore: scored with 'embedded'." in result["notices"]
+    assert "no preset 'paper' of stsscore: scored with 'embedded'." in result["notices"]
 
 
 def test_file_that_takes_too_long_is_given_up_and_the_next_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,12 +345,12 @@ def test_keys_of_a_default_are_explained_and_defaults(metric: str) -> None:
 
 
 def test_other_values_show_the_default() -> None:
-    with twmd_registry.load("moverscore", transform="linear", ngram=1, layer=5) as scorer:
+    with twmd_registry.load("moverscore", transform="linear", ngram=2, layer=5) as scorer:
         values, _, defaults = explained(scorer.signature)
-    assert (values["layer"], defaults["layer"]) == ("5", "no, 4")
+    assert (values["layer"], defaults["layer"]) == ("5", "no, 4-6")
     # Left out of the signature, because they do nothing, and yet not the default.
     assert (values["transform"], defaults["transform"]) == ("linear", "no, inverse")
-    assert (values["ngram"], defaults["ngram"]) == ("1", "no, 3")
+    assert (values["ngram"], defaults["ngram"]) == ("2", "no, 1")
 
 
 def test_ensemble_has_its_members_explained() -> None:
@@ -358,7 +358,7 @@ def test_ensemble_has_its_members_explained() -> None:
         values, meanings, defaults = explained(scorer.signature)
     assert (values["1"], values["2"]) == ("sbert", "twmd")
     assert meanings["2"].endswith("Its weight: 2.")
-    assert (values["2. temperature"], defaults["2. temperature"]) == ("0.03", "no, 0.15")
+    assert (values["2. temperature"], defaults["2. temperature"]) == ("0.03", "no, 0.1")
     assert "1. temperature" not in values
 
 

@@ -56,10 +56,12 @@ def test_rescaled_score_is_explained_and_serves_every_output_and_rule_for_refere
 
 
 def test_baseline_of_other_settings_is_refused(tmp_path: Path) -> None:
-    path = fitted(tmp_path, "twmd")
+    path = fitted(tmp_path, "twmd", model="embedded")
     words = r"other settings \(layer: 4 there, 3 here; ngram: none there, 2 here; temperature: 0\.15 there, 0\.1 here\)"
     with pytest.raises(ModelError, match=words):
-        twmd_registry.load("twmd", baseline=path, layer=3, ngram=2, temperature=0.1).score(PREDICTIONS, REFERENCES)
+        twmd_registry.load("twmd", "embedded", baseline=path, layer=3, ngram=2, temperature=0.1).score(
+            PREDICTIONS, REFERENCES
+        )
 
 
 @pytest.mark.parametrize(

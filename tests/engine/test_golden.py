@@ -65,7 +65,7 @@ def largest_difference(found: ScoreSet, expected: dict[str, list[float]]) -> flo
 def test_twmd_family_scores_match_the_golden_scores(pairs: Texts) -> None:
     table = golden("twmd_family.json")
     labels = [keys_of(label) for label in table]
-    found = twmd_registry.score_all([Scorer(make_spec(metric, **keys)) for metric, keys in labels], *pairs)
+    found = twmd_registry.score_all([Scorer(make_spec(metric, "embedded", **keys)) for metric, keys in labels], *pairs)
     worst = {label: largest_difference(one, table[label]) for label, one in zip(table, found, strict=True)}
     assert len(worst) > 80
     assert {label: difference for label, difference in worst.items() if not difference <= TOLERANCE} == {}
@@ -74,7 +74,7 @@ def test_twmd_family_scores_match_the_golden_scores(pairs: Texts) -> None:
 @pytest.mark.parametrize("idf", ["none", "references"])
 def test_bertscore_matches_the_golden_scores(pairs: Texts, idf: str) -> None:
     keys: dict[str, Any] = {"layer": 4, "special": "partners", "centering": "none", "idf": idf}
-    found = twmd_registry.load("bertscore_centered", **keys).score(*pairs)
+    found = twmd_registry.load("bertscore_centered", "embedded", **keys).score(*pairs)
     assert largest_difference(found, golden("bertscore.json")[f"layer=4|idf={idf}"]) <= TOLERANCE
 
 

@@ -173,7 +173,7 @@ def test_bfloat16_stays_near_float32_and_keeps_scores_apart(texts: Texts) -> Non
 
 def test_converged_twmd_at_a_low_temperature_is_exact_transport_on_real_text(texts: Texts) -> None:
     short = [[side[i] for i in (1, 6, 14)] for side in texts]
-    keys: dict[str, Any] = {"layer": 4, "special": "all", "centering": "none"}
+    keys: dict[str, Any] = {"model": "embedded", "layer": 4, "special": "all", "centering": "none"}
     scorers = [
         twmd_registry.load("twmd", temperature=1e-3, iterations="converged", normalize="no", **keys),
         twmd_registry.load("moverscore", ngram=1, transform="linear", **keys),

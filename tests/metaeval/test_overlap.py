@@ -84,9 +84,9 @@ def test_training_hashes_name_adapters_and_tuned_values(tiny_encoder: Callable[[
     pairs = "pairs.jsonl with edits (numbers, units, names, negations; margin 0.5)@4bbf47efd18e (72759 segments)"
     adapter, siamese = "adapter wmt-twmd@3fcc40c597cb", "adapter stsb-siamese@aed4bcdc014c"
     settings = "layer, special, centering, temperature of twmd"
-    assert name_known_data("twmd") == {settings: wmt}
-    assert name_known_data("twmd", layer=6, temperature=0.5) == {"special, centering of twmd": wmt}
-    tuned = name_known_data("twmd", "embedded-tuned")
+    assert name_known_data("twmd", "embedded") == {settings: wmt}
+    assert name_known_data("twmd", "embedded", layer=6, temperature=0.5) == {"special, centering of twmd": wmt}
+    tuned = name_known_data("twmd")
     untuned = name_known_data("sbert", adapter="wmt-twmd", centering="none")
     assert tuned[adapter] == untuned[adapter] == wmt | {pairs}
     assert name_known_data(str(twmd_registry.load("twmd", "embedded-tuned").signature)) == tuned
@@ -94,7 +94,7 @@ def test_training_hashes_name_adapters_and_tuned_values(tiny_encoder: Callable[[
     for preset in ("wmd", "moverscore-v1"):
         assert name_known_data("moverscore", preset) == {}
     assert name_known_data(str(twmd_registry.load("moverscore", "moverscore-v1").signature)) == {}
-    assert set(name_known_data("ensemble(stsscore,twmd)")) == {siamese, settings}
+    assert set(name_known_data("ensemble(stsscore,twmd;preset=embedded)")) == {siamese, settings}
     keys: dict[str, Any] = {"model": str(tiny_encoder("bert")), "layer": 1}
     assert set(name_known_data("twmd", **keys)) == {"temperature of twmd"}
     assert name_known_data("twmd", temperature=0.3, **keys) == {}
@@ -102,7 +102,7 @@ def test_training_hashes_name_adapters_and_tuned_values(tiny_encoder: Callable[[
 
 
 def test_overlap_describes_the_share_of_known_rows() -> None:
-    with twmd_registry.load("twmd") as scorer:
+    with twmd_registry.load("twmd", "embedded") as scorer:
         assert warn_about_overlap(["twmd"], [scorer], ["A heron.", "Rain."], "mine") == ()
         read = read_rated(f"wmt:{shared('data/wmt/wmt15.jsonl')}").references[:3]
         mixed = [["Nobody ever wrote this sentence.", read[0].upper()], ["Nor this one."], [read[1]], [read[2]]]

@@ -211,7 +211,7 @@ class TestComparison:
     @pytest.mark.parametrize("kind", ["bs", "ar"])
     def test_system_against_itself_has_p_one_and_variants_have_columns_of_their_own(self, kind: str) -> None:
         found = self.compare(kind, 300, lexical=list(LEXICAL_NAMES))
-        names = ["twmd temperature=0.15", "twmd temperature=0.5", "sbert", "BLEU", "chrF2", "TER"]
+        names = ["twmd temperature=0.1", "twmd temperature=0.5", "sbert", "BLEU", "chrF2", "TER"]
         assert [column.name for column in found.columns] == names
         assert [column.hundred for column in found.columns] == [False] * 3 + [True] * 3
         for column in found.columns:

@@ -105,8 +105,8 @@ def test_changed_segment_field_or_text_moves_the_scores(record: Record) -> None:
     assert not check.agrees
 
     def change(result: SystemScore) -> dict[str, Any]:
-        keys = result.keys | ({"layer": "3"} if "layer" in result.keys else {})
-        return {"signature": result.signature.replace("|layer:4|", "|layer:3|"), "keys": keys}
+        keys = result.keys | ({"layer": "3-5"} if "layer" in result.keys else {})
+        return {"signature": result.signature.replace("|layer:4-6|", "|layer:3-5|"), "keys": keys}
 
     assert twmd_registry.verify_record(edit(record, change), [TEXTS]).checks[0].off == 3
     other = Segments([*PREDICTIONS[:2], "we saw a hog"], REFERENCES)
@@ -124,7 +124,7 @@ def test_changed_segment_field_or_text_moves_the_scores(record: Record) -> None:
         (lambda one: {"sides": one.sides | {"recall": 0.99}}, "recorded as 0.990000"),
         (lambda one: {"counts": one.counts | {"truncated": 7}}, "counts: {"),
         (lambda one: {"signature": f"{one.signature}9"}, "signature: column "),
-        (edit_signature("re:0.15", "re:0.1"), "says temperature=0.1, the record's"),
+        (edit_signature("re:0.1|", "re:0.2|"), "says temperature=0.2, the record's"),
         (edit_signature("nrefs:var", "nrefs:1"), "applied: nrefs is var, signed as 1"),
         (edit_signature("nrefs:var", "nrefs:1"), "says nrefs=1, the record's keys"),
         (edit_signature("|nrefs:var", ""), "says nrefs=nothing, the record's"),

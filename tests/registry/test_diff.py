@@ -100,14 +100,14 @@ OPEN = make_spec("twmd", model="a/b", layer=1)
         ([make_spec("twmd", layer=6)], ["twmd"]),
         ([make_spec("twmd"), make_spec("sbert", layer=6)], ["twmd", "sbert"]),
         (
-            [make_spec("twmd"), make_spec("twmd", layer=6), make_spec("twmd", layer=6, temperature=0.5)],
-            ["twmd layer=4 temperature=0.15", "twmd layer=6 temperature=0.15", "twmd layer=6 temperature=0.5"],
+            [make_spec("twmd", layer=4), make_spec("twmd", layer=6), make_spec("twmd", layer=6, temperature=0.5)],
+            ["twmd layer=4 temperature=0.1", "twmd layer=6 temperature=0.1", "twmd layer=6 temperature=0.5"],
         ),
         ([make_spec("twmd"), make_spec("twmd", ngram=2)], ["twmd", "twmd ngram=2"]),
         ([OPEN.replace(fingerprint="0" * 12), OPEN], [f"twmd model=a/b@{'0' * 12}", "twmd model=a/b"]),
         (
             [
-                *(make_spec("ensemble", members=own) for own in ("twmd,2*sbert", "twmd;layer=6,sbert")),
+                *(make_spec("ensemble", members=own) for own in ("twmd;layer=4,2*sbert", "twmd;layer=6,sbert")),
                 make_spec("twmd"),
             ],
             ["ensemble(twmd layer=4,2*sbert)", "ensemble(twmd layer=6,sbert)", "twmd"],

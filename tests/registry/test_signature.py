@@ -17,7 +17,7 @@ from twmd_registry.registry.metric_spec import AppliedSpec, MetricSpec, Weighted
 from twmd_registry.registry.metrics import CATALOGUE, SENTENCE_KEYS, TAIL_KEYS
 from twmd_registry.registry.names import CENTERINGS, OUTPUTS, Dtype, MetricName, Multiref, Objective, Special, Vectors
 from twmd_registry.registry.options import PartKeys
-from twmd_registry.registry.presets import presets
+from twmd_registry.registry.presets import default_preset, presets
 from twmd_registry.registry.signature import CHANGES, VERSIONS, Signature, canonical, changes_between, parse_signature
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.version import __version__
@@ -281,7 +281,7 @@ def test_canonical_signatures_are_the_golden_ones(capsys: pytest.CaptureFixture[
 def test_signature_gives_the_scorer_back(metric: MetricName) -> None:
     texts = ["the cat sat", "it rains"], [["a cat sat"], ["it pours", "rain"]]
     by_name = twmd_registry.load(metric).score(*texts)
-    wanted = str(canonical(presets()[metric, "embedded"]))
+    wanted = str(canonical(default_preset(metric, None)))
     assert str(by_name.signature) == wanted.replace("|version:", "|nrefs:var|version:")
     for text in (str(by_name.signature), by_name.signature.format(short=True)):
         assert twmd_registry.load(text).score(*texts) == by_name

@@ -137,9 +137,9 @@ def test_text_and_python_values_mean_the_same_and_none_nothing() -> None:
     ("metric", "keys", "words"),
     [
         *(
-            ("moverscore", {"layer": layer, "aggregation": aggregation}, f"layer={layer} {SEVERAL}")
+            ("moverscore", keys | {"model": "embedded", "layer": layer}, f"layer={layer} {SEVERAL}")
             for layer in ("2-6", "1,3,6", "last:5")
-            for aggregation in (None, "single")
+            for keys in ({}, {"aggregation": "single"})
         ),
         *(
             ("moverscore", {"layer": layer, "aggregation": "mean"}, "aggregation=mean needs several layers")
@@ -209,7 +209,8 @@ def test_last_layers_are_settled_by_the_model() -> None:
 
 def test_model_decides_the_preset_and_may_have_a_revision() -> None:
     assert make_spec("twmd").model == EMBEDDED_MODEL
-    assert make_spec("twmd") == make_spec("twmd", "embedded") == make_spec("twmd", model="embedded")
+    assert make_spec("twmd") == make_spec("twmd", "embedded-tuned")
+    assert make_spec("twmd", "embedded") == make_spec("twmd", model="embedded") != make_spec("twmd")
     assert make_spec("twmd", model="roberta-large") == make_spec("twmd", "roberta-large")
     unknown = make_spec("twmd", model="a/model-nobody-tuned")
     assert (unknown.layer, unknown.centering.kind) == (None, "batch")
@@ -222,9 +223,13 @@ def test_model_decides_the_preset_and_may_have_a_revision() -> None:
 
 
 @pytest.mark.parametrize("metric", MetricName)
-def test_every_metric_has_an_embedded_preset_that_comes_first(metric: MetricName) -> None:
-    assert next(iter(presets_of(metric))) == "embedded"
-    assert all(preset.provenance.strip() for preset in presets_of(metric).values())
+def test_every_metric_has_an_untuned_preset_that_comes_first_and_is_the_default_where_none_is_tuned(
+    metric: MetricName,
+) -> None:
+    named = presets_of(metric)
+    assert default_preset(metric, None).name == ("embedded-tuned" if "embedded-tuned" in named else "embedded")
+    assert next(iter(named)) == "embedded"
+    assert all(preset.provenance.strip() for preset in named.values())
 
 
 def test_options_and_keys_are_split() -> None:
@@ -327,7 +332,7 @@ def test_small_value_is_refused_or_reads_itself_back(kind: Any, parts: list[Any]
 
 
 def test_values_stand_in_their_canonical_form_and_neutral_ones_are_left_out() -> None:
-    spec = make_spec("moverscore").replace(temperature=None, layer="2-2", ngram=1, truncation="cut:9")
+    spec = make_spec("moverscore", "embedded").replace(temperature=None, layer="2-2", ngram=1, truncation="cut:9")
     assert (spec.layer, spec.ngram, spec.truncation) == (Layers((2,)), None, Truncation(9))
     assert spec == spec.replace(layer=2)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, get_args
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.groups import group
-from twmd_registry.cli.metrics import make_scorers, options_of, parse_keys
+from twmd_registry.cli.metrics import make_scorers, options_of, parse_keys, parse_metrics
 from twmd_registry.errors import SpecError
 from twmd_registry.judgments.sets import read_all_rated, title_of
 from twmd_registry.registry.names import Dtype
@@ -69,7 +69,6 @@ finetuning = declare.all_of(
 
 @command(
     "metric",
-    sacrebleu=(),
     example="twmd train metric wmt:wmt15.jsonl --dev wmt:wmt16.jsonl --holdout wmt:wmt17.jsonl -m twmd -o adapter/",
     note=declare.RATED,
 )
@@ -86,7 +85,10 @@ def metric_command(arguments: Arguments) -> int:
     options = options_of(arguments)
     if arguments.full and arguments.rank is not None:
         raise SpecError("--rank sets the rank of an adapter, but --full trains no adapter: remove one of the options.")
-    (scorer,) = make_scorers(arguments.requested, options)
+    named = arguments.preset or {key.partition("=")[0] for key in arguments.set} & {"model", "adapter"}
+    if not named and arguments.metrics[0] in TRAINABLE:  # the default has an adapter, and none is trained on another
+        arguments.set = ["model=embedded", *arguments.set]
+    (scorer,) = make_scorers(parse_metrics(arguments.metrics, arguments), options)
     keys = ("full", "epochs", "learning_rate", "batch", "seed", "bf16", "dropout", "save_steps")
     recipe_keys = {key: getattr(arguments, key) for key in keys} | ({"rank": arguments.rank} if arguments.rank else {})
     recipe = Recipe(target=arguments.target, loss=arguments.loss, **recipe_keys)

@@ -93,7 +93,8 @@ def tune_command(arguments: Arguments) -> int:
         if len(specs) * SEGMENTS_PER_SETTING > segments:
             many = f"{len(specs)} settings on {segments} rows: the best of so many is partly due to chance"
             warn(f"{many}. Rate more, or try fewer with --try and --layers, and check the choice on other data.")
-        defaults = tune([make_spec(metric, model=model) for metric in metrics], list(data.values()), options)
+        usual = None if model in {"embedded", EMBEDDED_MODEL} else model
+        defaults = tune([make_spec(metric, model=usual) for metric in metrics], list(data.values()), options)
     by_metric = {metric: [trial for trial in trials if trial[0].metric == metric] for metric in metrics}
     digits = None if arguments.format == "json" else 4
     best = {

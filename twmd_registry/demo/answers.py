@@ -29,6 +29,7 @@ from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import (
     CONVERGED,
+    DEFAULT_PRESET,
     EMBEDDED_MODEL,
     MULTILINGUAL_MODEL,
     OUTPUTS,
@@ -80,7 +81,9 @@ def preset_for(metric: str, name: str) -> str:
 
 
 def notices_of_preset(metrics: Iterable[str], preset: str) -> list[str]:
-    """Return a notice that names the metrics that take another preset; none where all have it."""
+    """Return a notice that names the metrics that take another preset; none where each has it or its default."""
+    if preset == DEFAULT_PRESET:
+        return []
     used = {name: preset_for(name, preset) for name in metrics}
     others = [name for name in used if used[name] != preset]
     return [f"no preset {preset!r} of {', '.join(others)}: scored with {used[others[0]]!r}."] if others else []
@@ -88,7 +91,7 @@ def notices_of_preset(metrics: Iterable[str], preset: str) -> list[str]:
 
 def spec_of(
     metric: str,
-    preset: str = "embedded",
+    preset: str = DEFAULT_PRESET,
     temperature: float = 0.0,
     iterations: str = AS_PRESET,
     centering: str = AS_PRESET,
@@ -103,7 +106,8 @@ def spec_of(
         raise SpecError(f"temperature={temperature} is not offered here: {expected}.")
     keys, preset = entry(metric).keys, preset_for(metric, preset)
     model = presets_of(MetricName(metric))[preset].model
-    mean = default_preset(MetricName.BERTSCORE_CENTERED, model).keys["centering"]  # the packaged one of every layer
+    centered = MetricName.BERTSCORE_CENTERED
+    mean = (presets_of(centered).get(preset) or default_preset(centered, model)).keys["centering"]  # of every layer
     values = {
         "model": EMBEDDED_MODEL if model is None else None,
         "temperature": temperature or None,
@@ -169,7 +173,7 @@ def _row(name: str, values: Mapping[str, Any], keys: Sequence[str]) -> tuple[str
 
 
 def score_texts(
-    hypothesis: str, references: str, metric: str, source: str = "", preset: str = "embedded", **settings: Any
+    hypothesis: str, references: str, metric: str, source: str = "", preset: str = DEFAULT_PRESET, **settings: Any
 ) -> tuple[list[tuple[str, ...]], str, str, list[str]]:
     """Score a text against its references, one per line, or its source, by every metric.
 
@@ -331,7 +335,8 @@ def explain_signature(text: str) -> tuple[list[Field], str, list[str]]:
 
 def _explain_keys(spec: MetricSpec) -> Iterator[Field]:
     values = spec.values()
-    defaults = make_spec(spec.metric, model=spec.model).values() | {"model": EMBEDDED_MODEL}
+    other = spec.model if spec.model != EMBEDDED_MODEL else None
+    defaults = make_spec(spec.metric, model=other).values() | {"model": EMBEDDED_MODEL}
     for name, key in KEYS.items():
         value, default = values.get(name, key.neutral), defaults.get(name, key.neutral)
         if value is not None and (name in values or name in defaults):

@@ -18,7 +18,7 @@ from twmd_registry.demo import answers
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, InputError, TwmdError, missing_extra
 from twmd_registry.registry.metrics import entry
-from twmd_registry.registry.names import EMBEDDED_READS
+from twmd_registry.registry.names import DEFAULT_PRESET, EMBEDDED_READS
 from twmd_registry.registry.references import is_blank
 from twmd_registry.template import render
 
@@ -121,7 +121,7 @@ def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
     hypothesis: str,
     references: list[str],
     metric: str = answers.METRICS[0],
-    preset: str = "embedded",
+    preset: str = DEFAULT_PRESET,
     temperature: float = 0.0,
     iterations: str = answers.AS_PRESET,
     centering: str = answers.AS_PRESET,
@@ -206,7 +206,7 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
 
 
 @_as_gradio_error()
-def score_table(table: str, metrics: list[str], preset: str = "embedded") -> dict[str, Any]:
+def score_table(table: str, metrics: list[str], preset: str = DEFAULT_PRESET) -> dict[str, Any]:
     """Score a table of predictions and references. Returns scores of all and of every row, signatures, the record.
 
     Args:

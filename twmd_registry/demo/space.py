@@ -41,7 +41,7 @@ def metrics_with_card() -> tuple[MetricName, ...]:
 def card_text(metric: str) -> dict[str, Any]:
     """Read the hand-written part of a metric's card, ``data/cards/METRIC.toml``; SpecError without a card.
 
-    `example` has the texts that every card scores, `scores` the scores of the embedded preset to three digits: of the
+    `example` has the texts that every card scores, `scores` the scores of the default preset to three digits: of the
     examples, of `unrelated` texts and unrelated `words`; `papers` has 100 times the correlations that papers printed,
     `presets` a line on every preset.
     """
@@ -70,7 +70,7 @@ def write_card(metric: str) -> str:
                 "name": preset.name,
                 "model": (preset.model or "any").rpartition("/")[2],
                 "reads": _reads(preset.languages),
-                "about": text["presets"][preset.name],
+                "about": f"{'default, ' if preset == default else ''}{text['presets'][preset.name]}",
             }
             for preset in presets_of(name).values()
             if preset.source == PACKAGED
@@ -104,7 +104,7 @@ def _values(metric: MetricName, papers: list[dict[str, str]]) -> list[list[str]]
     for data, name, correlation, group, value, half_width in measured_correlations():
         if name == metric and group == "mean":
             measured.setdefault(data, {})[correlation] = f"**{value} ±{half_width}**"
-    ours = [(about, "**embedded preset**", measured[data]) for data, about in DATA.items() if data in measured]
+    ours = [(about, "**preset embedded**", measured[data]) for data, about in DATA.items() if data in measured]
     entries = [*ours, *((DATA[row["data"]], row["source"], row) for row in papers)]
     used = [name for name in CORRELATIONS if any(name in values for *_, values in entries)]
     head = ["data", "whose", *(CORRELATIONS[name] for name in used)]

@@ -17,13 +17,12 @@ from twmd_registry.engine.scorer import load
 from twmd_registry.engine.shared_passes import check_needs_no_sources
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins import metric_classes
-from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metric_spec import AppliedSpec, MetricSpec, split_name
-from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
+from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import MetricKeys
 from twmd_registry.registry.references import present_references
 from twmd_registry.registry.signature import Signature
-from twmd_registry.registry.spec import make_spec
+from twmd_registry.registry.spec import keys_to_set
 
 SCALE = 100.0
 STREAMS = (
@@ -119,9 +118,9 @@ class SacreBLEUMetric(Metric):
 
     @property
     def name(self) -> str:
-        """The scores' name. Loads the model, because it depends on the applied keys."""
+        """The scores' name."""
         if not self._name:  # SacreBLEU reads it in every trial of a test
-            self._name = short_name(self.scorer.spec)
+            self._name = short_name(self.scorer.requested)
         return self._name
 
     def corpus_score(
@@ -211,19 +210,15 @@ def _digest(hypotheses: Sequence[str], cache: Sequence[Any]) -> str:
 
 
 def short_name(spec: MetricSpec) -> str:
-    """Name a metric, with the model if it is not the embedded one, and every key that differs from its preset.
+    """Name a metric with the keys that make it: `keys_to_set`.
 
+    >>> from twmd_registry.registry.spec import make_spec
     >>> short_name(make_spec("twmd", temperature=0.2, layer=3))
     'twmd[layer=3,temperature=0.2]'
     """
     if spec.members:
         return str(spec.metric)
-    defaults = make_spec(spec.metric, model=spec.model).values() | {"model": EMBEDDED_MODEL}
-    changed = [
-        f"{name}={KEYS[name].format(value)}"
-        for name, value in spec.values().items()
-        if value != defaults.get(name) and not (name == "truncation" and defaults[name] == "cut")
-    ]
+    changed = [f"{name}={text}" for name, text in keys_to_set(spec).items()]
     return f"{spec.metric}[{','.join(changed)}]" if changed else str(spec.metric)
 
 

@@ -88,6 +88,10 @@ TOKENIZERS = {
     ),
 }
 """The sha256 of a packaged model's ``tokenizer.json``, and of its parsed content, which takes longer to compute."""
+DEFAULT_PRESET = "embedded-tuned"
+"""The default preset of the metrics that have it: the packaged one with the highest mean correlation over five kinds of
+development data (``python -m experiments defaults``).
+"""
 SHORT_NAMES = {"embedded": EMBEDDED_MODEL, "multilingual": MULTILINGUAL_MODEL}
 """Names that users may write for the models from PyPI."""
 LEXICAL_NAMES = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}

@@ -22,7 +22,7 @@ from twmd_registry.messages import menu, warn
 from twmd_registry.registry.hashes import LENGTH, known_name
 from twmd_registry.registry.keys import key
 from twmd_registry.registry.metrics import CATALOGUE, entry
-from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
+from twmd_registry.registry.names import DEFAULT_PRESET, EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.paths import home
 
 GROUP = "twmd_registry.presets"
@@ -261,7 +261,12 @@ def describe_model(model: str | None) -> Preset | None:
 
 
 def default_preset(metric: MetricName, model: str | None) -> Preset:
-    """Return the packaged preset for a model. Presets of other packages and users are never a default."""
+    """Return a metric's default: the best packaged preset, or the untuned one of a given model.
+
+    Presets of other packages and users are never a default.
+    """
+    if model is None and (metric, DEFAULT_PRESET) in presets():
+        return presets()[metric, DEFAULT_PRESET]
     name = known_name(model) if model else EMBEDDED_MODEL
     packaged = [preset for preset in presets_of(metric).values() if preset.source == PACKAGED]
     for preset in packaged:

@@ -18,7 +18,7 @@ from twmd_registry.registry.metric_spec import (
     split_name,
 )
 from twmd_registry.registry.metrics import SENTENCE_KEYS, TAIL_KEYS, entry
-from twmd_registry.registry.names import EMBEDDED_MODEL, SHORT_NAMES, MetricName
+from twmd_registry.registry.names import SHORT_NAMES, MetricName
 from twmd_registry.registry.paths import is_there
 from twmd_registry.registry.pipeline import has_own_pipeline
 from twmd_registry.registry.presets import Preset, default_preset, preset_named
@@ -55,9 +55,9 @@ def read_keys(metric: str, keys: dict[str, object]) -> dict[str, Value]:
 def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricSpec:
     """Build the requested specification from a metric, a preset (for ``members``, their preset) and differing keys.
 
-    An ensemble's members may follow its name in parentheses. The default preset is the one tuned for the model:
-    ``embedded`` without a model, ``paper`` for any other model (the paper's batch centering, layer by rule;
-    ``regression`` for stsscore, ``published`` for sbert).
+    An ensemble's members may follow its name in parentheses. The default preset is ``embedded-tuned``, where the metric
+    has it; for a given model, its untuned preset: ``embedded``, ``multilingual``, .., and ``paper`` for any other (the
+    paper's batch centering, layer by rule; ``regression`` for stsscore, ``published`` for sbert).
 
     >>> make_spec("trwmd", temperature="0.1").temperature
     0.1
@@ -77,7 +77,7 @@ def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricS
 
 
 def _usual_preset(metric: MetricName, model: str | None, values: dict[str, Value]) -> Preset:
-    """Return the preset that was tuned for a model.
+    """Return the default preset, or that of a given model.
 
     For sbert, use the model as published if no preset was tuned for it, if it has its own pooling, or if a prompt is
     given, unless keys of token vectors are given.
@@ -116,12 +116,20 @@ def apply_preset(preset: Preset, values: dict[str, Value], preset_of_members: st
 
 
 def keys_to_set(spec: MetricSpec) -> dict[str, str]:
-    """Return the keys that turn a metric's default into a specification: the model and what differs."""
-    set_keys, usual = spec.texts(), make_spec(spec.metric, model=spec.model).texts()
-    if spec.model != EMBEDDED_MODEL:
-        del usual["model"]
-    changed = {name: text for name, text in set_keys.items() if usual.get(name) != text}
-    undone = {name: KEYS[name].neutral for name in usual if name not in set_keys}
+    """Return the fewest keys that turn a metric's name into a specification: what differs from its default, or the
+    model and what differs from the default of that model.
+    """
+    ways, of_model = [], _difference(spec, make_spec(spec.metric, model=spec.model))
+    usual = make_spec(spec.metric)
+    if usual.model == spec.model and (spec.adapter or not usual.adapter):  # no key takes an adapter away
+        ways.append(_difference(spec, usual))
+    return min([*ways, {"model": str(spec.model)} | of_model], key=len)
+
+
+def _difference(spec: MetricSpec, usual: MetricSpec) -> dict[str, str]:
+    set_keys, usual_keys = spec.texts(), usual.texts()
+    changed = {name: text for name, text in set_keys.items() if usual_keys.get(name) != text}
+    undone = {name: KEYS[name].neutral for name in usual_keys if name not in set_keys}
     return changed | {name: KEYS[name].format(value) for name, value in undone.items() if value is not None}
 
 
@@ -156,4 +164,6 @@ def _settle(merged: dict[str, Value], values: dict[str, Value]) -> dict[str, Val
         unused |= {"padding"}
     if "stopwords" not in merged and "stopword_unit" not in values:
         unused |= {"stopword_unit"}
+    if isinstance(merged.get("layer"), int) and "aggregation" not in values:
+        unused |= {"aggregation"}
     return defaults | {name: value for name, value in merged.items() if name not in unused}

@@ -93,6 +93,7 @@ def check_trainable(spec: MetricSpec, recipe: Recipe) -> None:
         sides = "has no sides" if spec.output is None else f"has output={spec.output}"
         problem = f"target=mean fits the mean of precision and recall, but {metric} {sides}: leave it out"
     elif spec.adapter is not None and not recipe.full:
-        problem = f"adapter={spec.adapter}: an adapter cannot be trained on another one; train all weights (--full)"
+        instead = "name a model (model=embedded), or train all weights (--full)"
+        problem = f"adapter={spec.adapter}: an adapter cannot be trained on another one; {instead}"
     if problem:
         raise SpecError(f"{problem}.")

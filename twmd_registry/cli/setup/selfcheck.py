@@ -23,5 +23,5 @@ def selfcheck_command(arguments: Arguments) -> int:
     good = sum(problem is None for *_, problem in results)
     say(format_table(("metric", "largest_difference", "result"), rows, arguments.format))
     if arguments.format == "text":
-        print(f"\n{good} of {len(results)} metrics agree with the published scores within {TOLERANCE:g}.")
+        print(f"\n{good} of {len(results)} settings agree with the published scores within {TOLERANCE:g}.")
     return 0 if good == len(results) else 1
