@@ -7,7 +7,9 @@ from contextlib import AbstractContextManager, contextmanager
 from threading import Lock
 
 Progress = Callable[[int], None]
-"""Called with the number of units (segments, rows) finished since the last call, maybe from another thread."""
+"""Called with the number of units finished since the last call, maybe from another thread. In public functions, units
+are segments.
+"""
 
 
 def expect(progress: Progress | None, total: int) -> None:

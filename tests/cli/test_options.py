@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -55,12 +54,6 @@ def test_every_option_is_read_by_its_command() -> None:
         unread[path] = params - names
     assert len(unread) > 20
     assert {name: params for name, params in unread.items() if params} == {}
-
-
-def test_every_run_option_is_read_by_the_engine() -> None:
-    texts = [path.read_text(encoding="utf-8") for path in (PACKAGE / "engine").glob("*.py")]
-    for field in fields(RunOptions):
-        assert any(re.search(rf"\boptions\.{field.name}\b", text) for text in texts), field.name
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_order_that_does_nothing_is_not_signed() -> None:
 
 
 LONG = "A heron waits at the weir while rain falls on the town. ", "The baker sold nine loaves before the bells rang. "
-CUT = {"predictions": [LONG[0] * 9, "rain", LONG[0] * 4 + LONG[1]], "references": [LONG[1], LONG[0] * 9, LONG[0] * 2]}
+CUT = [LONG[0] * 9, "rain", LONG[0] * 4 + LONG[1]], [LONG[1], LONG[0] * 9, LONG[0] * 2]
 
 
 PUBLISHED = [-0.0850472, 0.3887319, 0.9188080]
@@ -97,7 +97,7 @@ PUBLISHED = [-0.0850472, 0.3887319, 0.9188080]
 
 def test_pairs_are_cut_together_as_by_longest_first() -> None:
     with pytest.warns(TwmdWarning, match="longer than the limit"):
-        scores = twmd_registry.load("stsscore", truncation="cut:20").score(**CUT)
+        scores = twmd_registry.load("stsscore", truncation="cut:20").score(*CUT)
     assert scores.scores == pytest.approx(PUBLISHED, abs=1e-6)
     tokenizer, draw = tiny.tokenizer(), random.Random(1)
     for _ in range(50):
@@ -118,5 +118,5 @@ def test_padding_on_the_left_changes_nothing(adapter: Path, tmp_path: Path) -> N
     with pytest.warns(TwmdWarning, match="longer than the limit"):
         cut = twmd_registry.load(
             "stsscore", model=str(folder), adapter=str(adapter), scale=5, truncation="cut:20"
-        ).score(**CUT)
+        ).score(*CUT)
     assert cut.scores == pytest.approx(PUBLISHED, abs=1e-6)

@@ -86,7 +86,7 @@ def mbr(
         preset: As for `load`.
         sources: One text per segment, for metrics with ``against=source`` or ``both``, as for `score_all`.
         utilities: Return the utilities of all pairs.
-        progress: Called with the number of candidates done since its last call.
+        progress: As for `Scorer.score`; each candidate is a segment.
         keys: As for `load`.
 
     Raises:

@@ -145,6 +145,8 @@ class Scorer:
         predictions: Iterable[str],
         references: Iterable[str | None] | Iterable[Iterable[str | None]] | None = None,
         sources: Iterable[str] | None = None,
+        *,
+        progress: Progress | None = None,
     ) -> ScoreSet:
         """Score every prediction against its reference or references, its source, or both (key ``against``).
 
@@ -154,6 +156,7 @@ class Scorer:
                 blank text is no reference if the segment has another, and else an empty one. Not needed with
                 ``against=source``.
             sources: As for `score_all`; needed with ``against=source`` and ``both``.
+            progress: Called with the number of segments done since its last call.
 
         Returns:
             Scores per segment, their mean, the signature, and counts of truncated, empty and repeated texts.
@@ -167,7 +170,7 @@ class Scorer:
             TwmdWarning: In every call, at most once for each kind of odd text or setting (docs/bad-input.md).
         """
         segments = check_segments(predictions, references, sources, drop_missing=self.options.drop_missing)
-        return score_segments([self], segments)[0]
+        return score_segments([self], segments, progress=progress)[0]
 
     def fit_baseline(
         self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0, progress: Progress | None = None
@@ -178,7 +181,7 @@ class Scorer:
             texts: A corpus, which is paired at random.
             pairs: Number of pairs, at least 1.
             seed: Seed of the random pairs, from 0.
-            progress: As for `score_all`.
+            progress: As for `score`; each pair is a segment.
 
         Returns:
             The baseline; what its `save` returns is a value of the key ``baseline``.
@@ -327,6 +330,7 @@ def score(
     preset: str | None = None,
     *,
     sources: Iterable[str] | None = None,
+    progress: Progress | None = None,
     **keys: Unpack[MetricKeys],
 ) -> ScoreSet:
     """Score texts by one metric, in one line.
@@ -344,6 +348,7 @@ def score(
         preset: A preset's name; without one, the preset tuned for the model.
         sources: The texts that were translated or summarised, one per segment; needed with ``against=source`` and
             ``both``.
+        progress: As for `Scorer.score`.
         keys: Keys of the specification (``temperature=0.1``) and run options (``device="cpu"``), as for `load`.
 
     Returns:
@@ -353,7 +358,7 @@ def score(
         TwmdError: As for `load` and `Scorer.score`.
     """
     new = load(metric, preset, **keys)
-    scores = new.score(predictions, references, sources)
+    scores = new.score(predictions, references, sources, progress=progress)
     _LATEST[:] = [new]
     return scores
 
@@ -380,7 +385,7 @@ def score_all(
         references: As for `Scorer.score`.
         sources: The texts that were translated or summarised, one per segment: predictions that equal them are
             counted, and scorers with ``against=source`` or ``both`` compare predictions with them.
-        progress: Called with the number of segments done since its last call.
+        progress: As for `Scorer.score`.
 
     Returns:
         One `ScoreSet` per scorer.

@@ -111,7 +111,7 @@ def verify_record(
         options: Device, batch size and caches.
         local_files: Local places of model, adapter and mean vector, if they differ from the signatures' names.
         tolerance: Largest difference of a score; None for the number format's (1e-5 in float32).
-        progress: As for `score_all`, over all systems.
+        progress: As for `Scorer.score`; over the segments of all systems.
 
     Returns:
         A check of every result of every system, in the record's order, and what has changed since.

@@ -1,0 +1,361 @@
+"""Everything that is documented as an option has an effect: keys of every metric, run options, arguments."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pytest
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForSequenceClassification
+
+import twmd_registry
+from tests import tiny
+from twmd_registry import LocalFiles, RunOptions, Scorer, load, mbr, score, score_all, score_over_ranks
+from twmd_registry.comparison.systems import compare_systems
+from twmd_registry.engine.alignment import Alignment
+from twmd_registry.errors import SpecError, TwmdError, TwmdWarning
+from twmd_registry.record.content import InputFile
+from twmd_registry.registry.metrics import CATALOGUE
+from twmd_registry.registry.names import MetricName
+
+PREDICTIONS = [
+    "The heron was waiting (see the weir).\nIt ran away.",
+    "we saw it again \u2603 in the rain",
+    "a dog ran",
+    "rewritten, unbelievable words: the walker walked on",
+    "it rains",
+]
+REFERENCES = [
+    ["A heron waited at the weir.\nIt ran away, too."],
+    ["we saw \u2602 today", "rain, again"],
+    ["the dog was running over the hill, and on", "a cat"],
+    ["the walkers were walking, and wrote unbelievably"],
+    ["it is raining"],
+]
+SOURCES = ["Ein Reiher wartete am Wehr.", "it rains", "ein Hund", "der Wanderer", "es regnet"]
+CORPUS = [text for texts in REFERENCES for text in texts]
+TEXTS = PREDICTIONS, REFERENCES
+BARE: dict[MetricName, dict[str, Any]] = {
+    metric: {"layer": 4, "centering": "none", "adapter": None} for metric in MetricName if metric != "ensemble"
+}
+BARE[MetricName.SBERT] |= {"vectors": "unit"}
+BATCH, CORPUS_MEAN = {"centering": "batch", "centering_side": "joint"}, {"centering": "corpus"}
+KEYS: dict[str, tuple[dict[str, Any], Any, Any]] = {
+    "output": ({}, "precision", "recall"),
+    "model": ({"layer": 2}, "embedded", "TINY"),
+    "adapter": ({}, None, "wmt-twmd"),
+    "layer": ({}, 2, 4),
+    "aggregation": ({"layer": [2, 4]}, "mean", "concat"),
+    "special": ({}, "none", "all"),
+    "unknown": ({}, "keep", "apart"),
+    "subwords": ({}, "keep", "drop"),
+    "punctuation": ({}, "keep", "drop"),
+    "stopwords": ({}, "none", "STOP"),
+    "stopword_unit": ({"stopwords": "STOP"}, "word", "piece"),
+    "ngram": ({}, 1, 2),
+    "idf": ({}, "none", "corpus"),
+    "centering": ({}, "none", "sentence"),
+    "centering_size": (BATCH, 2, 3),
+    "centering_side": (CORPUS_MEAN, "joint", "separate"),
+    "against": ({}, "reference", "source"),
+    "source_weight": ({"against": "both"}, 0.2, 0.7),
+    "align": ({}, "texts", "sentences"),
+    "padding": ({"special": "partners", "model": "TINY", "layer": 2, "centering": "sentence"}, "none", 5),
+    "temperature": ({}, 0.1, 0.5),
+    "iterations": ({"temperature": 0.05}, 1, 9),
+    "objective": ({}, "expected", "entropic"),
+    "distance": ({}, "similarity", "euclidean"),
+    "transform": ({}, "linear", "inverse"),
+    "vectors": ({}, "unit", "raw"),
+    "normalize": ({}, True, False),
+    "prompt": ({"vectors": None, "layer": None, "centering": None, "model": "PROMPTS"}, "default", "none"),
+    "activation": ({}, "identity", "sigmoid"),
+    "scale": ({}, 0.01, 0.02),
+    "first": ({}, "prediction", "reference"),
+    "symmetric": ({}, False, True),
+    "clip": ({}, False, True),
+    "baseline": ({}, "none", "BASELINE"),
+    "multiref": ({}, "max", "mean"),
+    "truncation": ({}, "cut", "cut:6"),
+    "dtype": ({}, "float32", "bfloat16"),
+}
+"""Other keys, and two values that give other scores. Capitals stand for files of the test."""
+ELSEWHERE = {"revision": "only the Hub has revisions; tests/models/test_fingerprint.py", "members": "test_ensemble.py"}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    home = tmp_path_factory.mktemp("files")
+    (home / "stop.txt").write_text("the\nre\na\n", encoding="utf-8")
+    bert, prompts = tiny.save_encoder("bert", home / "bert"), tiny.save_encoder("bert", home / "prompts")
+    (prompts / "1_Pooling").mkdir()
+    (prompts / "1_Pooling" / "config.json").write_text(
+        f'{{"word_embedding_dimension": {tiny.WIDTH}, "pooling_mode_mean_tokens": true}}', encoding="utf-8"
+    )
+    library = "sentence_transformers.models"
+    (prompts / "modules.json").write_text(
+        f'[{{"idx": 0, "name": "0", "path": "", "type": "{library}.Transformer"}},'
+        f' {{"idx": 1, "name": "1", "path": "1_Pooling", "type": "{library}.Pooling"}}]',
+        encoding="utf-8",
+    )
+    (prompts / "config_sentence_transformers.json").write_text(
+        '{"prompts": {"query": "today we saw "}, "default_prompt_name": "query"}', encoding="utf-8"
+    )
+    regressor = tiny.save_regressor(home / "regressor")
+    other = tiny.save_regressor(home / "other", token_types=1)
+    network = AutoModelForSequenceClassification.from_pretrained(regressor)
+    lora = LoraConfig(target_modules=["query"], init_lora_weights=False)
+    get_peft_model(network, lora).save_pretrained(str(home / "adapter"))
+    names = {"TINY": bert, "PROMPTS": prompts, "STOP": home / "stop.txt", "HOME": home}
+    names |= {"REGRESSOR": regressor, "OTHER": other, "ADAPTER": home / "adapter"}
+    return {name: str(path) for name, path in names.items()}
+
+
+def scorer_of(metric: MetricName, key: str, value: Any, files: dict[str, str]) -> Scorer:
+    keys: dict[str, Any]
+    if metric is MetricName.STSSCORE:
+        value = {"TINY": "OTHER", "embedded": "REGRESSOR", "wmt-twmd": "ADAPTER"}.get(value, value)
+        keys = {"model": "REGRESSOR", "scale": 0.01} | KEYS[key][0] | {key: value}
+        keys.pop("layer", None)
+    else:
+        keys = BARE[metric] | {"model": "embedded"} | KEYS[key][0] | {key: value}
+    keys = {name: files.get(own, own) if isinstance(own, str) else own for name, own in keys.items()}
+    if value == "BASELINE":
+        with load(metric, **keys | {"baseline": "none"}) as fitting:
+            keys["baseline"] = fitting.fit_baseline(CORPUS, pairs=6).save(Path(files["HOME"]))
+    return load(metric, **keys)
+
+
+CASES = [(metric, key) for metric in BARE for key in CATALOGUE[metric].keys if key not in ELSEWHERE]
+Pair = tuple[list[float], list[float]]
+
+
+@pytest.fixture(scope="module")
+def scores(files: dict[str, str]) -> dict[tuple[MetricName, str], Pair]:
+    """Return what both values of every key of every metric score, in few passes of each model."""
+    scorers = [scorer_of(*case, value, files) for case in CASES for value in KEYS[case[1]][1:]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TwmdWarning)
+        found = [own.scores for own in score_all(scorers, *TEXTS, SOURCES)]
+    return {case: (found[2 * i], found[2 * i + 1]) for i, case in enumerate(CASES)}
+
+
+@pytest.mark.parametrize(("metric", "key"), CASES)
+def test_every_key_of_every_metric_moves_scores(
+    metric: MetricName, key: str, scores: dict[tuple[MetricName, str], Pair]
+) -> None:
+    one, other = scores[metric, key]
+    assert np.abs(np.subtract(one, other)).max() > 1e-5
+
+
+def test_every_key_is_in_the_table() -> None:
+    assert {key for entry in CATALOGUE.values() for key in entry.keys} == {*KEYS, *ELSEWHERE}
+
+
+def calls(function: Callable[..., object], **options: Any) -> list[int]:
+    """Return the units of every call of `progress`."""
+    done = list[int]()
+    function(progress=done.append, **options)
+    return done
+
+
+MISSING: Any = ["a", None]
+
+
+def cyrillic(**options: Any) -> object:
+    return score(["\u0434\u043e\u0436\u0434\u044c"], ["\u0441\u043d\u0435\u0433"], **options).score
+
+
+def encoded(**options: Any) -> int:
+    """Return how many texts are encoded by two calls with the same references."""
+    with load("twmd", **options) as scorer:
+        before = scorer.members[0].backend.model.texts_encoded
+        for prediction in ("a cat", "a dog"):
+            scorer.score([prediction], ["some reference, seen by no other test"])
+        return int(scorer.members[0].backend.model.texts_encoded - before)
+
+
+RUN_OPTIONS: dict[str, tuple[Callable[..., object], Any]] = {
+    "device": (lambda **o: load("twmd", **o).score(*TEXTS).score, "nonsense"),
+    "batch_tokens": (lambda **o: calls(load("twmd", **o).score, predictions=CORPUS, references=CORPUS), 1),
+    "keep_references": (encoded, "1MB"),
+    "any_language": (cyrillic, True),
+    "drop_missing": (lambda **o: score(MISSING, ["a", "b"], **o).scores, True),
+}
+
+
+def outcome(call: Callable[[], object]) -> str:
+    """Return what a call gives, warns of or raises."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TwmdWarning)
+        try:
+            found = repr(call())
+        except TwmdError as error:
+            found = f"{type(error).__name__}: {error}"
+    return "\n".join([found, *(str(one.message) for one in caught)])
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(RunOptions)])
+def test_every_run_option_has_an_effect(name: str) -> None:
+    call, value = RUN_OPTIONS[name]
+    assert outcome(call) != outcome(lambda: call(**{name: value}))
+
+
+ALONE = load("twmd", layer=3)
+LISTS = [["a cat", "the cat", "two dogs"], ["rain", "it rains"]]
+FITTED_ON = {"texts": CORPUS, "pairs": 4, "seed": 1}
+
+
+def scored(**options: Any) -> Any:
+    return ALONE.score(*TEXTS, **options)
+
+
+def record(**options: Any) -> Any:
+    made = twmd_registry.make_record([("sys", [scored()])], seconds=1.0, **options)
+    return made.inputs, made.references, made.environment["device"], made.resampling
+
+
+def verified(**options: Any) -> Any:
+    made = twmd_registry.make_record(
+        [("sys", [scored()])], seconds=1.0, inputs=[InputFile("predictions", "a", "0" * 64)]
+    )
+    found = twmd_registry.verify_record(made, [TEXTS], **options)
+    return found.agrees, [check.tolerance for check in found.checks], found.differences
+
+
+def stopped(**options: Any) -> Any:
+    """Score by the signature of a list of stop words that is not among the user's own."""
+    return Scorer(twmd_registry.parse_signature(SIGNED[0]).spec, **options).score(*TEXTS).score
+
+
+SIGNED: list[str] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _signature_with_stop_words(files: dict[str, str]) -> Iterator[None]:
+    SIGNED[:] = [load("twmd", stopwords=files["STOP"]).signature, files["STOP"]]
+    with ALONE:
+        yield
+    SIGNED.clear()
+
+
+Call = Callable[..., object]
+ARGUMENTS: dict[str, tuple[Call, Callable[[], dict[str, Any]]]] = {
+    "load.metric": (lambda **o: load(**o).score(*TEXTS).score, lambda: {"metric": "trwmd"}),
+    "load.preset": (lambda **o: load("twmd", **o).score(*TEXTS).score, lambda: {"preset": "embedded-tuned"}),
+    "score.references": (lambda **o: score(PREDICTIONS, **o).score, lambda: {"references": REFERENCES}),
+    "score.metric": (lambda **o: score(*TEXTS, **o).score, lambda: {"metric": "sbert"}),
+    "score.preset": (lambda **o: score(*TEXTS, **o).score, lambda: {"preset": "embedded-tuned"}),
+    "score.sources": (lambda **o: score(*TEXTS, against="source", **o).score, lambda: {"sources": SOURCES}),
+    "Scorer.__init__.options": (
+        lambda **o: Scorer(ALONE.requested, **o).score(*TEXTS).score,
+        lambda: {"options": RunOptions(device="nonsense")},
+    ),
+    "Scorer.__init__.local_files": (stopped, lambda: {"local_files": LocalFiles(stopwords=SIGNED[1])}),
+    "Scorer.__init__.nrefs": (lambda **o: Scorer(ALONE.requested, **o).score(*TEXTS).score, lambda: {"nrefs": 1}),
+    "Scorer.score.references": (lambda **o: ALONE.score(PREDICTIONS, **o).score, lambda: {"references": REFERENCES}),
+    "Scorer.score.sources": (
+        lambda **o: load("twmd", against="source").score(PREDICTIONS, **o).score,
+        lambda: {"sources": SOURCES},
+    ),
+    "Scorer.fit_baseline.pairs": (lambda **o: ALONE.fit_baseline(CORPUS, **o).content, lambda: {"pairs": 5}),
+    "Scorer.fit_baseline.seed": (lambda **o: ALONE.fit_baseline(CORPUS, 5, **o).content, lambda: {"seed": 3}),
+    "score_all.references": (lambda **o: score_all([ALONE], PREDICTIONS, **o), lambda: {"references": REFERENCES}),
+    "score_all.sources": (
+        lambda **o: score_all(["twmd;against=source"], PREDICTIONS, **o),
+        lambda: {"sources": SOURCES},
+    ),
+    "score_over_ranks.references": (
+        lambda **o: score_over_ranks([ALONE], PREDICTIONS, **o),
+        lambda: {"references": REFERENCES},
+    ),
+    "score_over_ranks.sources": (
+        lambda **o: score_over_ranks([load("twmd", against="source")], PREDICTIONS, **o),
+        lambda: {"sources": SOURCES},
+    ),
+    "mbr.metric": (lambda **o: mbr(LISTS, **o), lambda: {"metric": "sbert"}),
+    "mbr.preset": (lambda **o: mbr(LISTS, **o), lambda: {"preset": "embedded-tuned"}),
+    "mbr.sources": (lambda **o: mbr(LISTS, against="source", **o), lambda: {"sources": ["eine Katze", "Regen"]}),
+    "mbr.utilities": (lambda **o: mbr(LISTS, ALONE, **o), lambda: {"utilities": True}),
+    "ScoreSet.by_document.resamples": (lambda **o: scored().by_document("aabbb", **o), lambda: {"resamples": 0}),
+    "ScoreSet.by_document.seed": (lambda **o: scored().by_document("aabbb", **o), lambda: {"seed": 1}),
+    "ScoreSet.explain.reference": (lambda **o: scored().explain(2, **o).reference, lambda: {"reference": 0}),
+    "Signature.format.short": (lambda **o: str(scored().signature.format(**o)), lambda: {"short": True}),
+    "Alignment.links.side": (lambda **o: scored().explain(0).links(**o), lambda: {"side": "recall"}),
+    "Alignment.links.most": (lambda **o: scored().explain(0).links(**o), lambda: {"most": 1}),
+    "Alignment.as_dict.most": (lambda **o: scored().explain(0).as_dict(**o), lambda: {"most": 1}),
+    "make_record.inputs": (record, lambda: {"inputs": [InputFile("predictions", "a", "0" * 64)]}),
+    "make_record.references": (record, lambda: {"references": REFERENCES}),
+    "make_record.device": (record, lambda: {"device": "nonsense"}),
+    "make_record.comparison": (
+        record,
+        lambda: {"comparison": compare_systems([("sys", PREDICTIONS)], REFERENCES, [(ALONE, [scored()])])},
+    ),
+    "verify_record.inputs": (verified, lambda: {"inputs": [InputFile("predictions", "a", "1" * 64)]}),
+    "verify_record.options": (verified, lambda: {"options": RunOptions(device="nonsense")}),
+    "verify_record.local_files": (verified, lambda: {"local_files": LocalFiles(stopwords="nowhere")}),
+    "verify_record.tolerance": (verified, lambda: {"tolerance": 0.5}),
+}
+PROGRESS: dict[str, tuple[Call, dict[str, Any], int]] = {
+    "score.progress": (score, {"predictions": PREDICTIONS, "references": REFERENCES}, len(PREDICTIONS)),
+    "Scorer.score.progress": (ALONE.score, {"predictions": PREDICTIONS, "references": REFERENCES}, len(PREDICTIONS)),
+    "score_all.progress": (
+        score_all,
+        {"scorers": ["twmd", "sbert", "stsscore"], "predictions": PREDICTIONS, "references": REFERENCES},
+        len(PREDICTIONS),
+    ),
+    "score_over_ranks.progress": (
+        score_over_ranks,
+        {"scorers": [ALONE], "predictions": PREDICTIONS, "references": REFERENCES},
+        len(PREDICTIONS),
+    ),
+    "Scorer.fit_baseline.progress": (ALONE.fit_baseline, {"texts": CORPUS, "pairs": 9}, 9),
+    "mbr.progress": (mbr, {"candidates": LISTS}, 5),
+    "verify_record.progress": (verified, {}, len(PREDICTIONS)),
+}
+"""Functions, what they are called with, and how many segments that is."""
+
+
+def test_every_optional_argument_of_a_public_function_is_in_a_table() -> None:
+    public = {name: getattr(twmd_registry, name) for name in twmd_registry.__all__}
+    functions = {name: value for name, value in public.items() if isinstance(value, FunctionType)}
+    for kind in (Scorer, twmd_registry.ScoreSet, twmd_registry.Signature, Alignment):
+        own = vars(kind).items()
+        functions |= {f"{kind.__name__}.{name}": each for name, each in own if isinstance(each, FunctionType)}
+    del functions["Signature.__init__"]
+    optional = {
+        f"{name}.{parameter.name}"
+        for name, function in functions.items()
+        if "._" not in name or name == "Scorer.__init__"
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.default is not parameter.empty
+    }
+    assert optional - ARGUMENTS.keys() - PROGRESS.keys() - {"ScoreSet.__init__.explainer"} == set()
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_every_optional_argument_has_an_effect(name: str) -> None:
+    call, options = ARGUMENTS[name]
+    assert outcome(call) != outcome(lambda: call(**options()))
+
+
+@pytest.mark.parametrize("name", PROGRESS)
+def test_progress_counts_segments(name: str) -> None:
+    function, arguments, segments = PROGRESS[name]
+    done = calls(function, **arguments)
+    assert sum(done) == segments
+    assert min(done) > 0
+
+
+def test_progress_and_sources_are_given_where_texts_are_scored() -> None:
+    for name in ("progress", "sources"):
+        keys: dict[str, Any] = {name: None}
+        with pytest.raises(SpecError, match=name):
+            load("twmd", **keys)
