@@ -107,7 +107,7 @@ def test_numbers_of_the_readme_are_those_of_the_page() -> None:
     assert shown.pop("metric")[:2] == ["Pearson", "Kendall"]
     assert len(shown) == 5
     assert {name: cells[:2] for name, cells in shown.items()} == {name: page[name][:2] for name in shown}
-    assert shown["`twmd`"][2] == pace["`twmd`"][1]
+    assert shown["TWMD, preset `embedded`"][2] == pace["TWMD, preset `embedded`"][1]
     assert shown["BERTscore-b, roberta-large (paper)"][2].split()[0] == pace["bert_score 0.3.13"][1]
 
 

@@ -104,7 +104,7 @@ def _values(metric: MetricName, papers: list[dict[str, str]]) -> list[list[str]]
     for data, name, correlation, group, value, half_width in measured_correlations():
         if name == metric and group == "mean":
             measured.setdefault(data, {})[correlation] = f"**{value} ±{half_width}**"
-    ours = [(about, "**preset embedded**", measured[data]) for data, about in DATA.items() if data in measured]
+    ours = [(about, "**default preset**", measured[data]) for data, about in DATA.items() if data in measured]
     entries = [*ours, *((DATA[row["data"]], row["source"], row) for row in papers)]
     used = [name for name in CORRELATIONS if any(name in values for *_, values in entries)]
     head = ["data", "whose", *(CORRELATIONS[name] for name in used)]
