@@ -197,10 +197,10 @@ def dev_command(arguments: Arguments) -> int:
     from experiments.training.sets import agreement, read_dev
 
     parts = read_dev(Path(arguments.data_dir), arguments.into)
-    scorers = make_scorers(arguments.asked, options_of(arguments))
+    scorers = make_scorers(arguments.requested, options_of(arguments))
     columns = [agreement(scorers, parts[kind]) for kind in parts]
     rows = []
-    for metric, values in zip(arguments.asked, zip(*columns, strict=True), strict=True):
+    for metric, values in zip(arguments.requested, zip(*columns, strict=True), strict=True):
         mean = sum(r for r, _ in values) / len(values)
         rows.append(
             [metric.name, f"{mean:.1f}", *(f"{r:.1f}" + ("" if isnan(a) else f" / {a:.1f}") for r, a in values)]
@@ -235,11 +235,11 @@ def defaults_command(arguments: Arguments) -> int:
     """
     from experiments.training.defaults import KINDS, measure
 
-    scorers = make_scorers(arguments.asked, options_of(arguments))
+    scorers = make_scorers(arguments.requested, options_of(arguments))
     with progress_bar("segments") as progress:
         columns = [measure(scorers, kind, Path(arguments.data_dir), progress) for kind in KINDS]
     rows = []
-    for metric, values in zip(arguments.asked, zip(*columns, strict=True), strict=True):
+    for metric, values in zip(arguments.requested, zip(*columns, strict=True), strict=True):
         mean = sum(values) / len(values)
         rows.append([metric.name, f"{mean:.1f}", *(f"{value:.1f}" for value in values)])
     rows.sort(key=lambda row: -float(row[1]))

@@ -12,12 +12,13 @@ import torch
 from safetensors.torch import load_file
 
 import twmd_registry
-from experiments.training import sets
+from experiments.training import defaults, sets
 from experiments.training.edits import ERRORS, make_errors
 from experiments.training.learn import Batches, Plan, Weighted, learn, ranking_loss
 from experiments.training.sets import RatedSet, add_rows, halves, read_learned, read_part, standardise, tenth
 from experiments.training.small_adapter import shrink
-from tests.train.rated_words import rated_words
+from tests.conftest import Run
+from tests.train.rated_words import rated_words, write_words
 from twmd_registry.errors import SpecError
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.correlation import correlate
@@ -133,3 +134,16 @@ def test_ratings_are_standardised_within_language() -> None:
         assert (own.mean(), own.std()) == pytest.approx((0, 1))
     wild: Iterable[float] = standardise(rated._replace(ratings=np.r_[1e6, np.arange(39)])).ratings
     assert max(wild) == sets.CLIPPED
+
+
+@pytest.mark.parametrize("command", ["dev", "defaults"])
+def test_metrics_are_measured_side_by_side(
+    command: str, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_words(Path("a.jsonl"), 20, 1)
+    monkeypatch.setattr(sets, "SETS", (RatedSet("a", "wmt:a.jsonl", lambda _: "dev"),))
+    monkeypatch.setattr(sets, "KINDS", {"words": ("a",)})
+    monkeypatch.setattr(defaults, "KINDS", (defaults.Kind("words", ("wmt:a.jsonl",)),))
+    status, printed, _ = run(f"{command} --data-dir . -m twmd bertscore_centered")
+    assert (status, "words" in printed) == (0, True)
+    assert {"twmd", "bertscore_centered"} <= set(printed.split())
