@@ -15,7 +15,7 @@ import pytest
 
 import twmd_registry
 from tests.conftest import Run
-from twmd_registry.errors import TwmdWarning
+from twmd_registry.errors import SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedRow, gather, read_table
 from twmd_registry.plugins.panel import make_panel, score_evaluation
 from twmd_registry.plugins.sacrebleu import TWMD
@@ -148,3 +148,30 @@ def test_streams_columns_and_lists_with_gaps_score_alike(settings: str, folder: 
     assert all(table == tables[0] for table in tables)
     assert "item 1" in run("score one.txt -i two.json -m bleu")[2]
     assert all("nrefs:var" in row["signature"] for row in tables[0])
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "first"),
+    [
+        ("torchmetrics", "TWMD", ()),
+        ("sacrebleu", "TWMD", ()),
+        ("trl", "reward_function", ()),
+        ("mlflow", "genai_scorer", ()),
+        ("mlflow", "classic_metric", ()),
+        ("inspect", "metric_scorer", ()),
+        ("lm_eval", "references_in", ("refs",)),
+        ("sentence_transformers", "MetricEvaluator", (["a"], ["b"], [1.0])),
+    ],
+)
+def test_a_framework_that_needs_every_row_refuses_to_leave_rows_out(
+    module: str, name: str, first: tuple[Any, ...]
+) -> None:
+    make = getattr(pytest.importorskip(f"twmd_registry.plugins.{module}"), name)
+    make(*first, device="cpu")
+    with pytest.raises(SpecError, match="drop_missing"):
+        make(*first, drop_missing=True)
+
+
+def test_a_panel_refuses_to_leave_rows_out() -> None:
+    with pytest.raises(SpecError, match="drop_missing"):
+        make_panel([twmd_registry.load("twmd", drop_missing=True)])

@@ -130,8 +130,15 @@ def score_together(scorer: Scorer, tasks: Sequence[Segments]) -> list[Outcome]:
     return outcomes
 
 
+def check_keeps_rows(scorer: Scorer) -> None:
+    """Raise SpecError for a scorer that leaves out rows, where a framework needs a score of each."""
+    if scorer.options.drop_missing:
+        raise SpecError("drop_missing leaves out rows, and this framework scores each: fill in what is missing.")
+
+
 def check_needs_no_sources(scorer: Scorer) -> None:
-    """Raise SpecError for a metric that compares with sources, where a framework gives none."""
+    """Raise SpecError for a scorer that compares with sources, where a framework gives none, or leaves out rows."""
+    check_keeps_rows(scorer)
     against = next((member.requested.against for member in scorer.members if member.requested.against), None)
     if against:
         raise SpecError(
@@ -156,6 +163,7 @@ class Batcher:
         `score` makes a pass, as `score_together`. Without a pool, requests come from a framework's threads, and a pass
         waits some time for them; raises `SpecError` where passes cannot be shared.
         """
+        check_keeps_rows(scorer)
         against = any(member.requested.against for member in scorer.members)
         self.scorer, self.shared = scorer, not (depends_on_neighbours(scorer) or against)
         if pool is None:

@@ -14,6 +14,7 @@ from typing import Any, Unpack
 
 from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.scorer import load, score
+from twmd_registry.engine.shared_passes import check_keeps_rows
 from twmd_registry.errors import InputError, missing_extra
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import MetricKeys
@@ -129,7 +130,7 @@ def references_in(
     data without the column, or with anything but texts or lists of texts in it, and SpecError at once for impossible
     keys.
     """
-    load(metric, **keys)  # loads no model
+    check_keeps_rows(load(metric, **keys))  # loads no model
 
     def process(document: Mapping[str, Any], results: Sequence[str]) -> dict[str, Any]:
         if column not in document:

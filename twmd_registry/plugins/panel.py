@@ -17,6 +17,7 @@ from twmd_registry.engine.distributed import Ranks, score_over_ranks, world_size
 from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import NOTED, ScoreSet
 from twmd_registry.engine.scorer import Scorer, load
+from twmd_registry.engine.shared_passes import check_keeps_rows
 from twmd_registry.errors import SpecError
 from twmd_registry.messages import warn
 from twmd_registry.registry.metric_spec import split_name
@@ -135,6 +136,7 @@ def _open(metric: Any, keep_references: int | str) -> tuple[str | None, Any]:
     # Our classes for other frameworks have a scorer.
     our_scorer = metric if isinstance(metric, Scorer) else getattr(metric, "scorer", None)
     if isinstance(our_scorer, Scorer):
+        check_keeps_rows(our_scorer)
         return str(our_scorer.requested.metric), our_scorer
     if not callable(getattr(metric, "compute", None)):
         expected = "a name, a signature, a scorer, or a loaded evaluate module"

@@ -17,6 +17,7 @@ from torch.nn.functional import mse_loss, normalize
 from twmd_registry.align import align, combine_sides, similarities
 from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.scorer import load
+from twmd_registry.engine.shared_passes import check_keeps_rows
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.models.sentence import moved_module
@@ -85,9 +86,8 @@ class MetricEvaluator(moved_module("evaluation").SentenceEvaluator):  # type: ig
             )
         self._metric, self._keys = str(metric), dict[str, Any](keys)
         self._preset = preset or ("published" if metric == MetricName.SBERT else "paper")
-        make_spec(
-            self._metric, self._preset, **{**self._keys, "model": "model"}
-        )  # raises SpecError now, not after an epoch
+        # Raises SpecError now, not after an epoch; loads no model.
+        check_keeps_rows(load(self._metric, self._preset, **{**self._keys, "model": "model"}))
         self.signature: str | None = None
         self.name = name
         self.primary_metric = f"{name}_{metric}_pearson" if name else f"{metric}_pearson"

@@ -12,6 +12,7 @@ import torch
 from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import Counts
 from twmd_registry.engine.scorer import Scorer, load, score_segments
+from twmd_registry.engine.shared_passes import check_keeps_rows
 from twmd_registry.errors import InputError, missing_extra
 from twmd_registry.plugins import metric_classes
 from twmd_registry.registry.metrics import CATALOGUE
@@ -78,6 +79,7 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
         """
         keys = {name: value for name, value in settings.items() if name not in TORCHMETRICS_SETTINGS}
         metric_scorer = load(self.METRIC, preset, **keys)
+        check_keeps_rows(metric_scorer)
         super().__init__(**{name: value for name, value in settings.items() if name in TORCHMETRICS_SETTINGS})
         self.scorer: Scorer = metric_scorer
         self.as_dict = as_dict
