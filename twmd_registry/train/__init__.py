@@ -1,1 +1,1 @@
-"""Training metrics on human ratings. Needs ``pip install 'twmd-registry[train]'``."""
+"""Training metrics on human ratings. Needs the extra ``train``."""
