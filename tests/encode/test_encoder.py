@@ -163,7 +163,7 @@ def test_layers_that_a_network_does_not_give_are_refused(encoder: Encoder, monke
     monkeypatch.setattr(encoder_module, "hidden_states", lacking)
     broken = Encoder(encoder.files, None, "float32", torch.device("cpu"))
     assert broken.reading([0, 1, 3]).pads
-    with pytest.raises(ModelError, match="in hidden states 2; it does in 0, 1, 3"):
+    with pytest.raises(ModelError, match="in hidden states 2, only in 0, 1, 3"):
         encode(broken, SENTENCES, [1, 2])
 
 

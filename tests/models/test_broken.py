@@ -81,15 +81,15 @@ NO_TOKENIZER = "has no tokenizer: expected tokenizer.json"
 REMOTE_CODE = "needs remote code for attention (org/kernel), which is never run"
 HUB_KERNELS = find_spec("transformers.integrations.hub_kernels")  # older versions ignore the first key
 ATTENTION_KEYS = ["attn_implementation", "_attn_implementation"][0 if HUB_KERNELS else 1 :]
-UNREADABLE = "cannot be loaded: its weights file is damaged or not complete"
-BEYOND = "gives token id {}, but its network has ids 0 to 23"
+UNREADABLE = "cannot be loaded: its weights file is damaged"
+BEYOND = "has token id {}, but its network has ids 0 to 23"
 DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     *((metric, lambda folder: change(folder, spoil), NOT_FINITE) for metric in ("twmd", "moverscore", "stsscore")),
     *(
         (metric, damage, words)
         for metric in ("sbert", "stsscore")
         for damage, words in (
-            (lambda folder: change(folder, drop_a_layer), "lacks 16 of the weights that its config.json asks for"),
+            (lambda folder: change(folder, drop_a_layer), "lacks 16 of the weights"),
             (lambda folder: (folder / "tokenizer.json").unlink(), NO_TOKENIZER),
             (enlarge_vocabulary, BEYOND.format("99 ('cat')")),
             *(
@@ -100,13 +100,13 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     ),
     ("sbert", lambda folder: os.truncate(folder / "model.safetensors", 1000), UNREADABLE),
     ("sbert", lambda folder: (folder / "model.safetensors").write_text("version https://git-lfs\n"), UNREADABLE),
-    ("sbert", lambda folder: change_json(folder / "config.json", intermediate_size=99), "do not have the shapes that"),
+    ("sbert", lambda folder: change_json(folder / "config.json", intermediate_size=99), "do not have the shapes"),
     ("sbert", lambda folder: (folder / "tokenizer.json").write_text("{}", encoding="utf-8"), "the tokenizer of"),
     *(
         ("twmd", lambda folder, name=name: change_json(folder / "tokenizer_config.json", **{name: "[NEW]"}), words)
         for name, words in (("cls_token", BEYOND.format("24 ('[NEW]')")), ("pad_token", BEYOND.format("24 ('[NEW]')")))
     ),
-    ("twmd", change_template, "gives token id 40000 "),
+    ("twmd", change_template, "has token id 40000 "),
     *(
         (
             metric,
@@ -163,14 +163,14 @@ def test_tokenizer_without_a_vocabulary_is_an_error(tmp_path: Path) -> None:
         (folder / name).unlink()
     (folder / "vocab.txt").write_text("the\ncat\n", encoding="utf-8")
     of_transformers_4 = "cannot be loaded: expected str, bytes or os.PathLike object"
-    own = "or holds special tokens only: save it with a tokenizer.json"
+    own = "only special tokens"
     with pytest.raises(ModelError, match=f"{own}|{of_transformers_4}"):
         _ = twmd_registry.load("twmd", model=str(folder)).signature
 
 
 def test_revision_of_a_folder_is_refused(tmp_path: Path) -> None:
     folder = save_model(tmp_path)
-    with pytest.raises(ModelError, match="on this machine and has no revision '21de63af9d45'"):
+    with pytest.raises(ModelError, match="has no revision '21de63af9d45'"):
         _ = twmd_registry.load("twmd", model=f"{folder}@21de63af9d45").signature
 
 

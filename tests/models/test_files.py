@@ -79,7 +79,7 @@ def test_adapters_are_named_by_content() -> None:
     assert find_adapter(found.name) == found
     with pytest.raises(ModelError, match="not 0123456789ab as requested"):
         find_adapter("stsb-siamese@0123456789ab")
-    with pytest.raises(ModelError, match=r"names a folder of its author's, '\./own': name your copy of the adapter by"):
+    with pytest.raises(ModelError, match=r"names a folder of its author's, '\./own': name your copy of the adapter"):
         find_adapter("./own@0123456789ab", paths=False)
 
 
@@ -205,7 +205,7 @@ def random_adapter(folder: Path, base: Path, **settings: Any) -> Path:
         ({"r": 10**9}, "rank or layers"),
         ({"rank_pattern": {"query": 10**9}}, "rank or layers"),
         ({"layer_replication": [[0, 10**9]]}, "rank or layers"),
-        ({"r": "many"}, "no numbers"),
+        ({"r": "many"}, "not numbers"),
     ],
 )
 def test_adapters_that_are_random_or_endless_are_refused(

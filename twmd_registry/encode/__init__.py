@@ -1,1 +1,1 @@
-"""Texts to token vectors: tokenising, running an encoder up to the layer needed, mean vectors of a corpus."""
+"""From texts to token vectors: tokenisation, running an encoder up to a layer, mean vectors of a corpus."""

@@ -1,4 +1,4 @@
-"""`TextCache`: encoded texts that come again in a later call."""
+"""`TextCache`: encoded texts that later calls reuse."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twmd_registry.tensors import TextTokens
 
 
 class TextKey(NamedTuple):
-    """Everything that an encoded text depends on: `Encoder.identity`, and the hidden states, ascending."""
+    """Everything that determines an encoded text: `Encoder.identity`, the hidden states, ascending, and the text."""
 
     encoder: str
     layers: tuple[int, ...]
@@ -30,7 +30,7 @@ class CachedText(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """A cached text, its bytes, and the turn that used it last."""
+    """A cached text, its size in bytes, and the turn that last used it."""
 
     cached: CachedText
     size: int
@@ -38,18 +38,18 @@ class _Entry(NamedTuple):
 
 
 class TextCache:
-    """Keeps texts up to a number of bytes; the least recently used go first.
+    """Keeps texts up to a number of bytes, dropping the least recently used.
 
-    A turn is one call of a scorer. Texts that this turn has used stay until it ends, even if newer ones find no room:
-    in a loop over more texts than fit, each would otherwise be dropped just before its next use.
+    A turn is one call of a scorer. Texts used in this turn stay until it ends, even if newer ones do not fit. Otherwise
+    a loop over too many texts would drop each one just before its next use.
 
     Attributes:
-        max_bytes: The bound; the largest that any turn requested.
+        max_bytes: The limit: the largest that any turn requested.
         held_bytes: Bytes of arrays and texts in the cache.
     """
 
     def __init__(self) -> None:
-        """Hold nothing, and keep nothing before a turn says how much."""
+        """Start empty, with room for nothing before the first turn."""
         self.max_bytes = self.held_bytes = 0
         self._entries = OrderedDict[TextKey, _Entry]()
         self._turn = 0
@@ -59,12 +59,12 @@ class TextCache:
         return len(self._entries)
 
     def begin(self, max_bytes: int) -> None:
-        """Begin a call with a limit of bytes."""
+        """Begin a turn with a limit in bytes."""
         self.max_bytes = max(self.max_bytes, max_bytes)
         self._turn += 1
 
     def find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:
-        """Return the cached ones among some texts."""
+        """Return those of the texts that are cached."""
         cached = {}
         for key in keys:
             if key in self._entries:
@@ -74,7 +74,7 @@ class TextCache:
         return cached
 
     def keep(self, texts: Mapping[TextKey, CachedText]) -> None:
-        """Keep texts that are not held, as far as there is room or older ones make it."""
+        """Add texts as far as they fit, dropping older ones."""
         for key, text in texts.items():
             tokens = text.tokens
             held = (text.vectors, tokens.special, tokens.ids, tokens.codes, key.text, *tokens.missing)

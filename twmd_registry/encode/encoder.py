@@ -1,4 +1,4 @@
-"""`Encoder`: a loaded model, from texts to tokens, and to token vectors of the layers requested."""
+"""`Encoder`: a loaded model that turns texts into tokens, and tokens into vectors of the requested layers."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 class Reading(NamedTuple):
     """A way to read some hidden states."""
 
-    blocks: nn.ModuleList | None  # The layers whose inputs they are; None where the network returns them
+    blocks: nn.ModuleList | None  # Layers whose inputs are the states; None if the network returns the states
     pads: bool  # Whether texts of different lengths are read together
-    numbers: frozenset[int]  # Of the hidden states
+    numbers: frozenset[int]  # Hidden states that can be read this way
 
 
 class Encoder(LoadedModel):
@@ -52,8 +52,8 @@ class Encoder(LoadedModel):
         depth: Number of its layers; hidden states run from 0 to `depth`.
         width: Dimensions of a token vector.
         adapter: Name of its adapter; None without one.
-        identity: Content of model and adapter, and number format: equal identities give equal vectors.
-        reference_cache: Encoded references for later calls; None until a scorer asks for it.
+        identity: Content of model and adapter, and number format. Equal identities give equal vectors.
+        reference_cache: Encoded references for later calls; None until a scorer requests it.
         texts_encoded: Number of texts encoded so far.
     """
 
@@ -71,8 +71,9 @@ class Encoder(LoadedModel):
         *,
         trainable: bool = False,
     ) -> None:
-        """Load the model, and merge an adapter; a network that can be trained is always transformers' own. Raises
-        `ModelError` if it cannot be loaded.
+        """Load the model and merge an adapter; raise ModelError if that fails.
+
+        A trainable network is always transformers' own.
         """
         self.files = files
         self.static = is_static(files)
@@ -102,8 +103,9 @@ class Encoder(LoadedModel):
             self._readings = list(self._find_readings())
 
     def _find_readings(self) -> Iterator[Reading]:
-        """Yield the ways to read hidden states, the best first, each with those that it reads as the network gives them
-        for a text alone: `Bert` and static vectors need no trial.
+        """Yield the ways to read hidden states, the best first, with the states that each reads correctly.
+
+        A state is correct if it equals the network's own for a single text. `Bert` and static vectors need no test.
         """
         every = range(self.depth + 1)
         if self.static or isinstance(self.network, Bert):
@@ -130,21 +132,19 @@ class Encoder(LoadedModel):
         yield from level
 
     def reading(self, layers: Iterable[int]) -> Reading:
-        """Return the best way to read some hidden states; a `ModelError` where there is none."""
+        """Return the best way to read some hidden states; raise ModelError if there is none."""
         for reading in self._readings:
             if reading.numbers.issuperset(layers):
                 return reading
         readable = sorted(frozenset[int]().union(*(reading.numbers for reading in self._readings)))
         lacking = [k for k in layers if k not in readable] or layers
         raise ModelError(
-            f"model {self.files.label} gives no vector per token that depends on the text alone in hidden states "
-            f"{', '.join(map(str, lacking))}; it does in {', '.join(map(str, readable)) or 'none'}."
+            f"model {self.files.label} has no token vectors that depend on the text alone in hidden states "
+            f"{', '.join(map(str, lacking))}, only in {', '.join(map(str, readable)) or 'none'}."
         )
 
     def decode_tokens(self, ids: Sequence[int]) -> list[str]:
-        """Return tokens as text, without the marks of a vocabulary that marks the beginning of words; a token without
-        text of its own as it is in the vocabulary.
-        """
+        """Return tokens as text, without the marks of word starts; a token without text as in the vocabulary."""
         tokens = self.tokenizer.convert_ids_to_tokens(list(ids))
         try:
             texts = [self.pieces.texts[i] for i in ids]
@@ -165,13 +165,14 @@ class Encoder(LoadedModel):
         batch_tokens: int | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> EncodedTexts:
-        """Return the vectors of tokenised texts (at least one) by hidden state, float32 on the encoder's device; runs
-        the longest texts first. A text of more than `limit` tokens is read in windows that begin `stride` tokens apart,
-        None where texts are cut. `progress` is called with the number of texts (or windows) of every batch. Raises
-        `ModelError`: out of memory with a single text, or vectors that are not finite.
+        """Return the vectors of tokenised texts (at least one) by hidden state, float32 on the encoder's device.
+
+        The longest texts run first. With a `stride`, a text of more than `limit` tokens is read in windows that start
+        `stride` tokens apart. `progress` is called with the number of texts (or windows) per batch. Raises ModelError
+        if a single text runs out of memory, or vectors are not finite.
         """
         lengths, distinct_layers = np.array([len(text.ids) for text in tokens]), sorted(set(layers))
-        rows = np.split(np.arange(lengths.sum()), np.cumsum(lengths)[:-1])  # of a text, or of a window
+        rows = np.split(np.arange(lengths.sum()), np.cumsum(lengths)[:-1])  # tokens of a text, or of a window
         repeats = None
         if limit is not None and stride is not None and lengths.max() > limit:
             rows = [
@@ -220,7 +221,7 @@ class Encoder(LoadedModel):
 
     @cached_property
     def pieces(self) -> Vocabulary:
-        """The vocabulary; a `SpecError` if its way of marking words is not supported."""
+        """The vocabulary; raises SpecError if it marks words in an unsupported way."""
         return pieces_of(self.tokenizer)
 
 
@@ -231,11 +232,17 @@ def tokenise(
     *,
     drop_unknown: bool = False,
 ) -> list[TextTokens]:
-    """Return the tokens of texts. One of more than `limit` tokens (None: of any number) loses those at its end, before
-    the special tokens that close it. Words that the vocabulary does not hold may be left out; else unknown tokens whose
-    strings the tokenizer normalises alike have the same code.
+    """Tokenise texts, without the tokenizer's own truncation and padding, which some ``tokenizer.json`` files set.
 
-    The tokenizer's own truncation and padding (some published ``tokenizer.json`` files carry both) are switched off.
+    Args:
+        tokenizer: The tokenizer.
+        texts: The texts.
+        limit: Maximum tokens. Tokens before the closing special tokens are cut.
+        drop_unknown: Whether to leave out unknown words. Otherwise, unknown tokens whose strings are equal after
+            normalisation get the same code.
+
+    Returns:
+        The tokens of every text.
     """
     if isinstance(tokenizer, UnigramTokenizer):
         tokenizer.add_pieces(texts)
@@ -249,7 +256,7 @@ def tokenise(
         if isinstance(tokenizer, UnigramTokenizer):
             ids = tokenizer.full_ids[ids]
         special = np.array(encoding.special_tokens_mask, dtype=np.uint8) * 2
-        special[:1] //= 2  # the token that opens the text has the mark 1
+        special[:1] //= 2  # mark 1 is the token that opens the text
         empty = is_blank(text) or bool(special.all())
         tokens = TextTokens(special, ids, np.zeros_like(ids), empty, truncated=False, unknown=False)
         if limit is not None and len(ids) > limit:
@@ -257,11 +264,11 @@ def tokenise(
         if ((tokens.special == 0) & (tokens.ids == tokenizer.unk_token_id)).any():
             with_unknown.append(len(tokenised))
         tokenised.append(tokens)
-    # Only the slower call gives the character offsets of a token.
+    # Only the slower call returns character offsets.
     for i, encoding in zip(with_unknown, backend.encode_batch([texts[i] for i in with_unknown]), strict=True):
         special, ids, codes = tokenised[i].special, tokenised[i].ids, tokenised[i].codes
         places = np.flatnonzero((special == 0) & (ids == tokenizer.unk_token_id))
-        spans = encoding.offsets  # made anew at every access
+        spans = encoding.offsets  # computed at every access
         words = tuple(texts[i][slice(*spans[place])] for place in places)
         if drop_unknown:
             special[places] = LEFT_OUT
@@ -275,8 +282,10 @@ def tokenise(
 
 
 def split_into_windows(text: TextTokens, size: int, stride: int) -> list[np.ndarray]:
-    """Return the places of every window's tokens within its text; each has the special tokens that open and close the
-    text. The last window ends where the text does, so that every token is in at least one.
+    """Return the positions of every window's tokens within a text.
+
+    Every window has the text's opening and closing special tokens. The last one ends with the text, so that every token
+    is in a window.
     """
     if len(text.ids) <= size:
         return [np.arange(len(text.ids))]
@@ -288,7 +297,7 @@ def split_into_windows(text: TextTokens, size: int, stride: int) -> list[np.ndar
 
 
 def find_blocks(network: nn.Module) -> nn.ModuleList | None:
-    """Return a network's list of transformer layers; None if it has none (ALBERT runs one layer many times)."""
+    """Return a network's list of transformer layers; None without one (ALBERT runs a single layer many times)."""
     for module in network.modules():
         if isinstance(module, nn.ModuleList) and len(module) == depth_of(network):
             return module
@@ -296,7 +305,7 @@ def find_blocks(network: nn.Module) -> nn.ModuleList | None:
 
 
 def depth_of(network: nn.Module) -> int:
-    """Return the number of a network's layers; raise a `ModelError` if its configuration does not say."""
+    """Return the number of a network's layers; raise ModelError if its configuration does not say."""
     depth = getattr(network.config, "num_hidden_layers", None)
     if not isinstance(depth, int) or depth < 0:
         raise ModelError(
@@ -308,12 +317,12 @@ def depth_of(network: nn.Module) -> int:
 def hidden_states(
     network: Any, blocks: nn.ModuleList | None, layers: Sequence[int], inputs: dict[str, Any]
 ) -> dict[int, Tensor]:
-    """Return the hidden states of some numbers, ascending, each of shape (B, N, D), in the network's dtype.
+    """Return some hidden states by number, ascending, each of shape (B, N, D), in the network's dtype.
 
-    Hidden state k < L is what layer k of its L transformer layers (`blocks`) receives (k = 0: the embeddings); hidden
-    state L is the network's own output. Layers above the highest one requested are not run; without `blocks` all are,
-    and the network returns its hidden states itself. `Bert` does both. Padding that the network adds itself at the end
-    (Longformer's, to whole windows) is cut off; a state that is not found, or is no tensor, is left out.
+    Hidden state k < L is the input of layer k of L transformer layers (`blocks`); state 0 is the embeddings. Hidden
+    state L is the network's output. Layers above the highest requested state are not run. Without `blocks` all are run,
+    and the network returns its hidden states. `Bert` does both. Padding that the network adds at the end, such as
+    Longformer's to whole windows, is cut off. A state that is missing or not a tensor is left out.
     """
     if isinstance(network, Bert):
         found: dict[int, Tensor] = network(**inputs, read=layers).hidden_states
@@ -329,7 +338,7 @@ def hidden_states(
         def keep_input(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             read[k] = args[0] if args else kwargs.get("hidden_states")
             if k == layers[-1]:
-                raise StopIteration  # no further layer has to run
+                raise StopIteration  # no further layer needs to run
 
         return keep_input
 
@@ -345,12 +354,12 @@ def hidden_states(
 
 
 def _whole(states: dict[int, Any], layers: Sequence[int], inputs: dict[str, Any]) -> dict[int, Tensor]:
-    """Return the hidden states that are tensors, without padding that the network has added."""
+    """Return the hidden states that are tensors, without padding added by the network."""
     length = inputs["input_ids"].shape[1]
     first = {k: state[0] if isinstance(state, tuple) else state for k, state in states.items()}  # Pegasus-X's last
     return {k: first[k][:, :length] for k in layers if isinstance(first.get(k), Tensor)}
 
 
 def rule_layer(depth: int) -> int:
-    """Return the layer of a model without a tuned preset: five sixths of its depth, rounded."""
+    """Return the layer for a model without a tuned preset: five sixths of its depth, rounded."""
     return round(depth * 5 / 6)

@@ -1,4 +1,4 @@
-"""Inverse document frequencies: how rare a token is, counted over texts."""
+"""Inverse document frequencies: how rare a token is in texts."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ if TYPE_CHECKING:
 FREQUENCIES = FittedKind("document frequencies", "idf", "idf", ".json", "idf")
 """Files of fitted frequencies."""
 
-_AT_ONCE = 8192
-"""Texts that are tokenised at once."""
+_CHUNK = 8192
+"""Texts to tokenise at once."""
 
 
 def idf_weights(frequencies: np.ndarray, unseen: int | None = None) -> np.ndarray:
-    """Return ``log((N + 1) / (df + 1))`` of every token id (Zhao et al. 2019; BERTScore), from what `count_documents`
-    returned; shape (V,). No text holds the token `unseen`: each unknown token is another string.
+    """Return ``log((N + 1) / (df + 1))`` of every token id (Zhao et al. 2019; BERTScore); shape (V,).
+
+    `frequencies` come from `count_documents`. The token `unseen` counts as in no text, because unknown tokens stand for
+    different strings.
     """
     counts = np.where(np.arange(len(frequencies) - 1) == unseen, 0, frequencies[:-1])
     return np.asarray(np.log((frequencies[-1] + 1) / (counts + 1)), dtype=np.float32)
@@ -41,20 +43,21 @@ def idf_weights(frequencies: np.ndarray, unseen: int | None = None) -> np.ndarra
 def count_documents(
     encoder: Encoder, texts: Sequence[str], times: np.ndarray, spec: MetricSpec, progress: Progress | None = None
 ) -> np.ndarray:
-    """Return in how many texts each token occurs, special tokens included, and last the number of texts; shape
-    (V + 1,), int64. `texts` are different, `times` their occurrences, shape (texts,), and `spec` says how long texts
-    are read.
+    """Return how many texts contain each token, special tokens included, and last the number of texts.
+
+    `texts` are distinct and `times` their counts, shape (texts,). `spec` sets how texts are read. The result has shape
+    (V + 1,), int64.
     """
     expect(progress, len(texts))
     counts = np.zeros(vocabulary_size(encoder.tokenizer) + 1, dtype=np.int64)
     counts[-1] = times.sum()
-    for start in range(0, len(texts), _AT_ONCE):
+    for start in range(0, len(texts), _CHUNK):
         rows = tokenise(
             encoder.tokenizer,
-            texts[start : start + _AT_ONCE],
+            texts[start : start + _CHUNK],
             None if spec.truncation.stride else spec.truncation.limit,
         )
-        for text, often in zip(rows, times[start : start + _AT_ONCE].tolist(), strict=True):
+        for text, often in zip(rows, times[start : start + _CHUNK].tolist(), strict=True):
             counts[np.unique(text.ids)] += often
         if progress is not None:
             progress(len(rows))
@@ -67,14 +70,16 @@ def vocabulary_size(tokenizer: PreTrainedTokenizerFast) -> int:
 
 
 def vocabulary_hash(tokenizer: PreTrainedTokenizerFast) -> str:
-    """Return the hash of a vocabulary: models that share it share document frequencies."""
+    """Return the hash of a vocabulary. Models that share it share document frequencies."""
     entries = json.dumps(sorted(tokenizer.get_vocab().items()), ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(entries.encode()).hexdigest()[:LENGTH]
 
 
 def fit_idf(encoder: Encoder, texts: Iterable[str], spec: MetricSpec, progress: Progress | None = None) -> FittedFile:
-    """Return a frequencies file, counted over a corpus, in which repeated and empty texts count. Raises
-    InputError if it has no text.
+    """Return a frequencies file, counted over a corpus; repeated and empty texts count.
+
+    Raises:
+        InputError: There is no text.
     """
     times = Counter(texts)
     if all(map(is_blank, times)):
@@ -85,7 +90,7 @@ def fit_idf(encoder: Encoder, texts: Iterable[str], spec: MetricSpec, progress: 
 
 
 def write_frequencies(encoder: Encoder, counts: Mapping[int, int], documents: int) -> FittedFile:
-    """Return a frequencies file: in how many of some documents each token id occurs."""
+    """Return a frequencies file, given in how many documents each token id occurs."""
     about = {
         "tokenizer": vocabulary_hash(encoder.tokenizer),
         "model": encoder.files.name,
@@ -96,8 +101,10 @@ def write_frequencies(encoder: Encoder, counts: Mapping[int, int], documents: in
 
 
 def find_idf(name: str, tokenizer: PreTrainedTokenizerFast) -> FittedPart[np.ndarray]:
-    """Find a frequencies file by its hash or path, and read it. Raises `ModelError` for no such file, a damaged one, or
-    one of another vocabulary than the tokenizer's.
+    """Find a frequencies file by hash or path, and read it.
+
+    Raises:
+        ModelError: The file is missing or damaged, or belongs to another vocabulary than the tokenizer's.
     """
     path = locate(FREQUENCIES, name)
     part = read_idf(path, vocabulary_size(tokenizer))
@@ -111,8 +118,9 @@ def find_idf(name: str, tokenizer: PreTrainedTokenizerFast) -> FittedPart[np.nda
 
 
 def read_idf(path: Path, size: int) -> FittedPart[np.ndarray]:
-    """Read a frequencies file; raise a `ModelError` if it is not one. Token ids from `size` on are left out: they
-    belong to another vocabulary, which `find_idf` refuses.
+    """Read a frequencies file; raise ModelError if it is not one.
+
+    Token ids from `size` on are left out. They belong to another vocabulary, which `find_idf` refuses.
     """
     try:
         content = path.read_bytes()
@@ -123,7 +131,7 @@ def read_idf(path: Path, size: int) -> FittedPart[np.ndarray]:
         tokenizer = re.fullmatch(r"[0-9a-f]{12}", about["tokenizer"])[0]  # type: ignore[index]
         fitted = FittedPart(counts, sha256_of(content), {"tokenizer": tokenizer})
     except (OSError, KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
-        raise ModelError(f"{path.name} is not a file of document frequencies that 'twmd fit idf' wrote.") from error
+        raise ModelError(f"{path.name} is not a file of document frequencies written by 'twmd fit idf'.") from error
     if counts.min() < 0 or counts.max() > counts[-1]:
         raise ModelError(
             f"{path.name} holds counts below 0 or above the number of texts: fit it again with 'twmd fit idf'."

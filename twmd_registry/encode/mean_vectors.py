@@ -1,4 +1,4 @@
-"""Mean vectors of an encoder over a corpus: fitted once, kept in a small file that is named by its content."""
+"""Mean vectors of an encoder over a corpus, fitted once and kept in a small file named by its content."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.references import is_blank
 
 SPECIAL_LEVEL: dict[str, int] = {"none": 0, "cls": 1, "all": 2, "partners": 2}
-"""Tokens whose special mark (see `EncodedTexts.special`) is at most this take part."""
+"""Largest special mark (see `EncodedTexts.special`) of the tokens that take part, by policy."""
 MEANS = ("none", "cls", "all")
-"""The policies with a mean in the file; ``partners`` uses ``none``'s: the tokens that count are the same."""
+"""Policies with a mean in the file. ``partners`` uses the mean of ``none``, because the same tokens count."""
 
 MEAN_VECTOR = FittedKind("mean vector", "backgrounds", "mean", ".safetensors", "background")
 """Files of fitted mean vectors."""
@@ -34,11 +34,11 @@ _FIT_TEXTS = 1024
 
 
 MeanVectors: TypeAlias = FittedPart[dict[str, Tensor]]
-"""By special-token policy, one mean per hidden state of an encoder; each of shape (L + 1, D), float32."""
+"""By special-token policy, one mean per hidden state; each of shape (L + 1, D), float32."""
 
 
 def origin_of(background: MeanVectors) -> str:
-    """Return the hash of the file that was fitted: another one where a model was trained with the means since."""
+    """Return the hash of the fitted file, which differs if a model was later trained with the means."""
     return str(background.about.get("trained_with", background.hash))
 
 
@@ -49,13 +49,15 @@ def fit_background(
     progress: Progress | None = None,
     batch_tokens: int | None = None,
 ) -> FittedFile:
-    """Return a mean-vector file: every hidden state averaged over every token of a corpus, in which a
-    text that occurs twice counts twice. Raises InputError if it has no text.
+    """Return a mean-vector file: every hidden state averaged over all tokens of a corpus. Repeated texts count.
+
+    Raises:
+        InputError: There is no text.
     """
     times = Counter(text for text in texts if not is_blank(text))
     if not times:
         raise InputError("there is nothing to fit a mean on: every text is empty.")
-    distinct, layers = sorted(times), range(encoder.depth + 1)  # sorted: the hash does not depend on the texts' order
+    distinct, layers = sorted(times), range(encoder.depth + 1)  # sorted, so that the hash does not depend on order
     sums = {level: torch.zeros(len(layers), encoder.width, dtype=torch.float64) for level in MEANS}
     counts = dict.fromkeys(MEANS, 0.0)
     expect(progress, len(distinct))
@@ -63,7 +65,7 @@ def fit_background(
         part = distinct[start : start + _FIT_TEXTS]
         cut = None if spec.truncation.stride else spec.truncation.limit
         tokens = tokenise(encoder.tokenizer, part, cut, drop_unknown=encoder.static)
-        # The encoder reports windows; a text may have several.
+        # The encoder reports windows, of which a text may have several.
         with split_progress(progress, len(part), stages=1)(len(part)) as report:
             encoded = encoder.encode(
                 tokens,
@@ -95,13 +97,14 @@ def fit_background(
 
 def _write(means: dict[str, Tensor], about: dict[str, str | int | None]) -> bytes:
     """Return the content of a mean-vector file."""
-    # One metadata entry only: safetensors writes several in no fixed order, and the file is named by its bytes.
+    # A single metadata entry, because safetensors writes several in no fixed order and the file is named by its bytes.
     return save({str(policy): means[policy] for policy in MEANS}, metadata={"twmd": json.dumps(about, sort_keys=True)})
 
 
 def transfer_means(background: MeanVectors, name: str, fingerprint: str, adapter: str | None) -> bytes:
-    """Return the content of a mean-vector file with the same means for a model, by its name, content and full name of
-    its adapter, that was trained with them as constants; ``trained_with`` says where they come from.
+    """Return a mean-vector file with the same means for a model that was trained with them as constants.
+
+    The model is given by name, content and full adapter name. ``trained_with`` records the means' origin.
     """
     return _write(
         background.content,
@@ -111,9 +114,10 @@ def transfer_means(background: MeanVectors, name: str, fingerprint: str, adapter
 
 
 def find_background(name: str | None, fingerprint: str, adapter: str | None) -> MeanVectors:
-    """Find and read a mean-vector file by its hash or path, or the one that comes with this package for the model
-    (`name` is None). Raises `ModelError` for no such file, a damaged one, or one that was fitted on another model
-    (fingerprint and full name of its adapter).
+    """Find and read a mean-vector file by hash or path, or the packaged one for the model (`name` is None).
+
+    Raises:
+        ModelError: The file is missing or damaged, or was fitted on another model (fingerprint and full adapter name).
     """
     if name is None:
         for path in sorted(MEAN_VECTOR.packaged.glob("mean-*.safetensors")):
@@ -135,20 +139,20 @@ def find_background(name: str | None, fingerprint: str, adapter: str | None) -> 
 
 
 def _owner(background: MeanVectors) -> tuple[object, object]:
-    """Return fingerprint and adapter of the model that a mean vector belongs to."""
+    """Return fingerprint and adapter of the mean vector's model."""
     return background.about["fingerprint"], background.about["adapter"]
 
 
 def read_background(path: Path) -> MeanVectors:
-    """Read a mean-vector file; raise a `ModelError` if it is not one, or holds a number that is not finite."""
+    """Read a mean-vector file; raise ModelError if it is not one, or holds numbers that are not finite."""
     try:
-        content = path.read_bytes()  # once: the hashed bytes are the parsed ones
+        content = path.read_bytes()  # read once, so that the hashed bytes are the parsed ones
         tensors = load(content)
         about = json.loads(json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]["twmd"])
         means = {policy: tensors[policy] for policy in MEANS}
         means["partners"] = means["none"]
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path.name} is not a mean-vector file that 'twmd fit mean' wrote.") from error
+        raise ModelError(f"{path.name} is not a mean-vector file written by 'twmd fit mean'.") from error
     if not all(bool(np.isfinite(mean.numpy()).all()) for mean in means.values()):
         raise ModelError(f"{path.name} holds numbers that are not finite: fit it again with 'twmd fit mean'.")
     return FittedPart(means, sha256_of(content), about)

@@ -1,9 +1,9 @@
-"""Properties of a vocabulary's pieces: which begin a word, which are punctuation, their text.
+"""Properties of a vocabulary's pieces: whether they start a word or are punctuation, and their text.
 
-WordPiece marks pieces that continue a word (``##ing``), byte-level BPE and SentencePiece those that begin one
-(``Ġthe``, ``▁the``). In the latter, punctuation and scripts that are written without spaces stand without a mark inside
-``(see`` or ``我们``; there a piece that begins with a letter counts as a word, as ideographs do in WordPiece, so that
-dropping the rest of words does not drop whole sentences.
+WordPiece marks pieces that continue a word (``##ing``). Byte-level BPE and SentencePiece mark pieces that start one
+(``Ġthe``, ``▁the``). In the latter, punctuation and unspaced scripts have no mark inside ``(see`` or ``我们``. There a
+piece that starts with a letter counts as a word, like ideographs in WordPiece, so that dropping the rest of words does
+not drop whole sentences.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 _IDEOGRAPH = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Bopomofo}ー]")
-"""A character that may be a word, of scripts that are written without spaces."""
+"""A character that may be a word, in scripts written without spaces."""
 _UNSPACED = regex.compile(r"[[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]--\p{M}]", regex.V1)
-"""A letter of other scripts that are written without spaces; a vowel sign may follow in the next piece."""
+"""A letter of other scripts written without spaces; a vowel sign may follow in the next piece."""
 _LEAD_BYTES = range(0xE3, 0xEA)
-"""First bytes of characters between U+3000 and U+9FFF, where a piece holds a part of one only."""
+"""First bytes of characters from U+3000 to U+9FFF, for pieces that hold only part of one."""
 
 
 class Piece(NamedTuple):
-    """An entry of a vocabulary: as in `Vocabulary`, whether it opens or closes a word, its text and its bytes."""
+    """An entry of a vocabulary: whether it opens or closes a word (see `Vocabulary`), its text and its bytes."""
 
     opens: bool
     closes: bool
@@ -42,26 +42,28 @@ class Piece(NamedTuple):
 
 
 class Vocabulary(NamedTuple):
-    """A vocabulary; arrays over token ids."""
+    """A vocabulary. Arrays are indexed by token id."""
 
-    opens: np.ndarray  # Whether a piece always begins a word; bool
-    closes: np.ndarray  # Whether the next piece begins a word; bool
-    punctuation: np.ndarray  # Whether it consists of punctuation alone; bool
+    opens: np.ndarray  # Whether a piece always starts a word; bool
+    closes: np.ndarray  # Whether the next piece starts a word; bool
+    punctuation: np.ndarray  # Whether it is only punctuation; bool
     ascii_punctuation: np.ndarray  # Whether it is one character of ``string.punctuation``; bool
-    blank: np.ndarray  # Whether it is a mark alone, which belongs to the word that follows; bool
+    blank: np.ndarray  # Whether it is a lone mark, which belongs to the next word; bool
     texts: list[str]  # Its text, without its mark
-    raw: list[bytes]  # Its bytes; the bytes of a word's pieces, joined, are the word's
+    raw: list[bytes]  # Its bytes; a word's bytes are those of its pieces, concatenated
 
     def continuing(self, ids: np.ndarray, ordinary: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """Return which tokens continue the word of the token before them, or are a mark alone; shape (T,), bool. `ids`
-        are of many texts in a row, `ordinary` is true for tokens that are not special, and `starts` are the first
-        tokens of the texts that have any.
+        """Return which tokens continue the word of the preceding token, or are a lone mark; shape (T,), bool.
+
+        `ids` are the tokens of many texts in a row, `ordinary` is true for tokens that are not special, and `starts`
+        are the first tokens of the texts that have any.
         """
         return np.asarray(ordinary & (~self._begins(ids, ordinary, starts) | self.blank[ids]))
 
     def words(self, ids: np.ndarray, ordinary: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """Return the word that every token belongs to, numbered from 0; a mark alone belongs to the word that follows
-        it. Shape (T,); arguments as for `continuing`.
+        """Return each token's word, numbered from 0; shape (T,). A lone mark belongs to the next word.
+
+        Arguments are as for `continuing`.
         """
         marks = self.blank[ids] & ordinary
         after_mark = _after(marks)
@@ -69,21 +71,19 @@ class Vocabulary(NamedTuple):
         return np.asarray(np.cumsum(marks | (self._begins(ids, ordinary, starts) & ~after_mark)) - 1)
 
     def _begins(self, ids: np.ndarray, ordinary: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """Return which tokens do not continue a word: marked ones, the first of a text, those after a word's end; shape
-        (T,), bool.
-        """
+        """Return which tokens start a word: marked ones, a text's first, and those after a word's end; (T,), bool."""
         begins = ~ordinary | self.opens[ids] | _after(~ordinary | self.closes[ids])
         begins[starts] = True
         return np.asarray(begins)
 
 
 def _after(flags: np.ndarray) -> np.ndarray:
-    """Return which places come after a flag; shape (T,)."""
+    """Return which places follow a flag; shape (T,)."""
     return np.asarray(np.r_[np.zeros(min(1, len(flags)), dtype=bool), flags[:-1]])
 
 
 def pieces_of(tokenizer: PreTrainedTokenizerFast) -> Vocabulary:
-    """Return a tokenizer's vocabulary; raise a `SpecError` if it marks words in a way that is not known here."""
+    """Return a tokenizer's vocabulary; raise SpecError if it marks words in an unknown way."""
     describe = _description(json.loads(tokenizer.backend_tokenizer.to_str()), type(tokenizer).__name__)
     vocabulary = tokenizer.get_vocab()
     size = max(vocabulary.values()) + 1
@@ -103,7 +103,7 @@ def pieces_of(tokenizer: PreTrainedTokenizerFast) -> Vocabulary:
 
 
 def _description(settings: dict[str, Any], name: str) -> Callable[[str], Piece]:
-    """Return the function that describes this tokenizer's pieces."""
+    """Return the function that describes the tokenizer's pieces."""
     model = settings["model"]
     around = json.dumps([settings.get(part) for part in ("normalizer", "pre_tokenizer", "decoder")], ensure_ascii=False)
     if model["type"] == "WordLevel":
@@ -135,7 +135,7 @@ def _bare(text: str, *, opens: bool = False, closes: bool = False) -> Piece:
 def _sentence_piece(unknown: str | None) -> Callable[[str], Piece]:
     def describe(piece: str) -> Piece:
         if piece == unknown:
-            return _bare(piece)  # it may replace a part of a word
+            return _bare(piece)  # it may replace part of a word
         if byte := re.fullmatch(r"<0x([0-9A-F]{2})>", piece):
             raw = bytes.fromhex(byte[1])
             return Piece(raw[0] in _LEAD_BYTES, closes=False, text=piece, raw=raw)
@@ -145,7 +145,7 @@ def _sentence_piece(unknown: str | None) -> Callable[[str], Piece]:
 
 
 def _marked(raw: bytes) -> Piece:
-    """Return a piece of a vocabulary that marks where words begin, by a space."""
+    """Return a piece of a vocabulary that marks word starts by a space."""
     text = raw.decode("utf-8", errors="replace").strip()
     if not text:
         return Piece(opens=False, closes=True, text="", raw=raw)

@@ -1,4 +1,4 @@
-"""`TextStore`: encoded texts of a call, reused by later chunks."""
+"""`TextStore`: the encoded texts of a call, reused by later chunks."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ from twmd_registry.tensors import TOKEN_FLAGS, EncodedTexts, TextTokens, span_in
 class TextStore:
     """Encodes texts chunk by chunk, and each distinct text once if the texts of later chunks fit.
 
-    All chunks of a call are planned in advance, so the texts that are needed soonest are held. A cache keeps texts for
-    later calls.
+    All chunks of a call are planned in advance, so the texts needed soonest are held. A cache keeps texts for later
+    calls.
     """
 
     encoder: Encoder
     texts: Sequence[str]
-    pairs: np.ndarray  # The numbers of both texts of every pair; shape (2, pairs)
-    layers: Sequence[int]  # The hidden states to read, ascending
-    uses: dict[int, list[int]]  # The chunks of every text that several chunks need
+    pairs: np.ndarray  # Numbers of both texts of every pair; shape (2, pairs)
+    layers: Sequence[int]  # Hidden states to read, ascending
+    uses: dict[int, list[int]]  # Chunks that need each text which several chunks need
     flags: np.ndarray  # Facts about texts, set when they are read
-    limit: int | None = None  # As `stride`, for `Encoder.encode`
+    limit: int | None = None  # Like `stride`, for `Encoder.encode`
     stride: int | None = None
     cache: TextCache | None = None
-    cacheable: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))  # By text, whether it may be cached
-    batch_tokens: int | None = None  # As `progress`, for `Encoder.encode`
+    cacheable: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))  # Whether each text may be cached
+    batch_tokens: int | None = None  # Like `progress`, for `Encoder.encode`
     progress: Callable[[int], None] | None = None
-    max_tokens: int | None = None  # Tokens that are held for later chunks; None for all
-    held: EncodedTexts | None = None  # Texts that are in memory
+    max_tokens: int | None = None  # Limit of tokens held for later chunks; None for all
+    held: EncodedTexts | None = None  # Texts in memory
     held_texts: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # Their numbers
 
     def fetch(self, chunk: slice, number: int = 0) -> tuple[EncodedTexts, np.ndarray]:
-        """Return the encoded texts of a chunk of pairs, and others that are held, with the numbers of all; encode only
-        those that are neither held nor cached. A text without a token of its own has length 0. Afterwards hold only
-        what chunks after this one, by its `number`, need.
+        """Return the encoded texts of a chunk of pairs, and others that are held, with the numbers of all.
+
+        Only texts that are neither held nor cached are encoded. A text without a token of its own has length 0.
+        Afterwards only texts needed by chunks after `number` are held.
         """
         device = self.encoder.device
         none = torch.zeros(0, dtype=torch.int64, device=device)
@@ -84,7 +85,7 @@ class TextStore:
         return held, numbers
 
     def _forget(self, chunk: int, max_tokens: int) -> None:
-        """Hold only texts that a chunk after `chunk` needs, the soonest needed first, up to a number of tokens."""
+        """Hold only texts needed after `chunk`, the soonest needed first, up to a number of tokens."""
         held = cast("EncodedTexts", self.held)
         _, all_lengths, special, ids, codes = held
         waiting = []
@@ -102,7 +103,7 @@ class TextStore:
         self.held_texts = self.held_texts[rows]
 
     def _find_cached(self, cache: TextCache, texts: np.ndarray) -> dict[int, CachedText]:
-        """Return cached texts by their numbers, in the order of `texts`."""
+        """Return cached texts by number, in the order of `texts`."""
         keys = {self._key(i): i for i in texts[self.cacheable[texts]].tolist()}
         return {keys[key]: text for key, text in cache.find(list(keys)).items()}
 
@@ -125,7 +126,7 @@ class TextStore:
     def _to_memory(
         self, texts: np.ndarray, tokens: Sequence[TextTokens], fresh: EncodedTexts
     ) -> dict[TextKey, CachedText]:
-        """Copy the texts that may be cached to main memory; an empty text has no tokens there."""
+        """Copy the cacheable texts to main memory; an empty text has no tokens there."""
         layers = [fresh.layers[k].cpu().numpy() for k in self.layers]
         copied, end = {}, 0
         for i, text, length in zip(texts.tolist(), tokens, fresh.lengths.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Lists of stop words, and the tokens that are dropped for the words that they belong to."""
+"""Stop words, and the tokens that are dropped with their words."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ STOP_WORDS = FittedKind("stop words", "stopwords", "stop", ".txt", "stopwords")
 
 
 def find_stop_words(name: str) -> FittedPart[frozenset[str]]:
-    """Find a list by its hash or path, and read it: one word per line, in any case. It is hashed as
-    `canonical` writes it: order, case and empty lines do not matter. Raises `ModelError` for no such file, not UTF-8,
-    without a word, or with a line of several words (names the line).
+    """Find a list by hash or path, and read it: one word per line, in any case.
+
+    The hash is of its `canonical` form, so order, case and empty lines do not matter.
+
+    Raises:
+        ModelError: The file is missing, not UTF-8, without a word, or has several words on a line (names the line).
     """
     path = locate(STOP_WORDS, name, lambda content: hash_of(canonical(_read(content, f"stop-{name}.txt"))))
     try:
@@ -56,17 +59,17 @@ def _read(content: bytes, name: str) -> frozenset[str]:
 
 
 Phrase = tuple[str, ...]
-"""Words in a row, in lower case; nearly always one."""
+"""Consecutive words in lower case, nearly always one."""
 
 
 def as_tokenized(
     words: frozenset[str], tokenizer: PreTrainedTokenizerFast, pieces: Vocabulary, unit: StopwordUnit = "word"
 ) -> frozenset[Phrase]:
-    """Return words as a tokenizer reads them: normalised, and split where it always splits (``don ' t``); for the unit
-    ``piece`` as they are, which MoverScore's authors compare with pieces.
+    """Return words as a tokenizer reads them: normalised, and split where it always splits (``don ' t``).
 
-    An apostrophe stands for either form, ``'`` and ``\u2019``. A word with a character that the vocabulary does not
-    hold is dropped: no text contains its tokens.
+    With the unit ``piece`` they are unchanged, because MoverScore's authors compare them with pieces. An apostrophe
+    stands for both ``'`` and ``\u2019``. A word with an out-of-vocabulary character is dropped, because no text
+    contains its tokens.
     """
     if unit == "piece":
         return frozenset((word,) for word in words)
@@ -96,9 +99,10 @@ def left_out(
     stop_words: frozenset[Phrase] = frozenset(),
     stopword_unit: StopwordUnit = "word",
 ) -> np.ndarray:
-    """Return which tokens of the text are left out, never special ones; shape (T,), bool. `ids` and `ordinary` are as
-    for `Vocabulary.continuing`; `stop_words` are left out with all their pieces, as the tokenizer reads them
-    (`as_tokenized`); with the unit ``piece``, single pieces that begin a word are.
+    """Return which tokens are left out, never special ones; shape (T,), bool.
+
+    `ids` and `ordinary` are as for `Vocabulary.continuing`. `stop_words` (see `as_tokenized`) are left out with all
+    their pieces, or with the unit ``piece`` as single pieces that start a word.
     """
     starts = (np.cumsum(lengths) - lengths)[lengths > 0]
     continuing = pieces.continuing(ids, ordinary, starts)
@@ -116,26 +120,27 @@ def left_out(
 
 
 MAX_COPIED = 0.5
-"""Share of copies, among tokens that a translation would not keep, above which the whole text is a copy."""
+"""Share of copies, among tokens that a translation would change, above which the whole text counts as a copy."""
 
 
 def copied_tokens(
     pieces: Vocabulary, encoded: EncodedTexts, positions: np.ndarray, owners: np.ndarray, partner: np.ndarray
 ) -> np.ndarray:
-    """Return the tokens that texts have copied from their sources: from words of the source that a translation
-    would not keep, as it keeps names (words that begin with a capital letter), numbers and punctuation. Where they are
-    more than `MAX_COPIED` of those that would not be kept, all tokens are copied.
+    """Return the tokens that texts copy from their sources; shape (T,), bool.
 
-    `positions` are places of some tokens among the encoded ones, `owners` the numbers of their texts, and `partner` the
-    row of every text's source (-1: none); shape (T,), bool.
+    Words that a translation keeps do not count: names (with a capital letter), numbers and punctuation. If more than
+    `MAX_COPIED` of the other tokens are copied, all tokens count as copied.
+
+    `positions` are places of tokens among the encoded ones, `owners` the numbers of their texts, and `partner` the row
+    of every text's source (-1 without one).
     """
     ids, lengths = encoded.ids.cpu().numpy(), encoded.lengths.cpu().numpy()
     ordinary = (encoded.special == 0).cpu().numpy()
     words = pieces.words(ids, ordinary, (np.cumsum(lengths) - lengths)[lengths > 0])
-    different, numbers = np.unique(_spell(pieces, ids, words), return_inverse=True)
-    kept = np.array([_is_kept(text) for text in different.tolist()], dtype=bool)
+    distinct, numbers = np.unique(_spell(pieces, ids, words), return_inverse=True)
+    kept = np.array([_is_kept(text) for text in distinct.tolist()], dtype=bool)
     word = np.where(ordinary & ~kept[numbers[words]], numbers[words], -1)  # of every token
-    rows, size = np.repeat(np.arange(len(lengths)), lengths), len(different)
+    rows, size = np.repeat(np.arange(len(lengths)), lengths), len(distinct)
     there = word >= 0
     here = there[positions] & (partner[owners] >= 0)
     copied = here & np.isin(partner[owners] * size + word[positions], rows[there] * size + word[there])
@@ -144,12 +149,12 @@ def copied_tokens(
 
 
 def _is_kept(word: str) -> bool:
-    """Return whether a translation may keep a word as it is."""
+    """Return whether a translation may keep a word unchanged."""
     return word[:1].isupper() or any(map(str.isnumeric, word)) or not any(map(str.isalpha, word))
 
 
 def _texts(pieces: Vocabulary, ids: np.ndarray, words: np.ndarray) -> list[str]:
-    """Return the text of every word, in lower case."""
+    """Return the text of every word in lower case."""
     return [word.lower() for word in _spell(pieces, ids, words)]
 
 
@@ -162,9 +167,7 @@ def _spell(pieces: Vocabulary, ids: np.ndarray, words: np.ndarray) -> list[str]:
 
 
 def _in_phrases(phrases: frozenset[Phrase], texts: list[str], words: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return the tokens of words that are, or are part of, one of some phrases; a phrase does not reach over a text's
-    end.
-    """
+    """Return the tokens of words that are, or belong to, one of the phrases; phrases do not cross texts."""
     by_first: dict[str, list[Phrase]] = {}
     for phrase in phrases:
         by_first.setdefault(phrase[0], []).append(phrase)

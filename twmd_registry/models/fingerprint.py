@@ -1,4 +1,4 @@
-"""The identity of a model: a hash over the content that decides its output, however it is laid out in files."""
+"""The identity of a model: a hash of the content that determines its output, independent of the layout of its files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SLOW_TOKENIZER = (
 _ADDED_TOKENS = ("added_tokens.json", "special_tokens_map.json")
 
 ANY = object()
-"""Stands for every value of a key."""
+"""Stands for any value of a key."""
 NEUTRAL: dict[str, dict[str, tuple[Any, ...]]] = {
     "config.json": {
         **dict.fromkeys(("_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version"), (ANY,)),
@@ -65,25 +65,27 @@ NEUTRAL: dict[str, dict[str, tuple[Any, ...]]] = {
         "use_qalora": (False,),
     },
 }
-"""By file, keys that cannot move a score, and the values for which that holds: notes on how a file came about, and the
-libraries' defaults, which one version writes and another does not. What is left out here is not loaded either.
+"""Keys by file that cannot move a score, and the values for which that holds: notes on a file's origin, and libraries'
+defaults, which only some versions write. What is left out here is not loaded either.
 """
 EMPTY: tuple[Any, ...] = (None, {}, [])
-"""The values that say nothing in ``adapter_config.json``."""
+"""Values without meaning in ``adapter_config.json``."""
 GENERIC = "PreTrainedTokenizerFast"
-"""The name of a tokenizer without a class of its own that every version of transformers reads."""
+"""Class name, read by every version of transformers, of a tokenizer without a class of its own."""
 
 
 def largest_dimension(path: Path) -> int:
-    """Return the largest dimension of the tensors in a safetensors file; 0 if it is none."""
+    """Return the largest dimension of the tensors in a safetensors file; 0 for any other file."""
     with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError), path.open("rb") as file:
         return max((size for _, _, shape, *_ in read_header(file) for size in shape), default=0)
     return 0
 
 
 def settings_of(path: Path) -> dict[str, Any] | None:
-    """Return the content of a JSON file without `NEUTRAL`, in one of several ways to write the same; None if it is not
-    an object. Raises ModelError if it cannot be read.
+    """Return the content of a JSON file without `NEUTRAL`, in a canonical form; None if it is not an object.
+
+    Raises:
+        ModelError: The file cannot be read.
     """
     try:
         content = parse_json(path.read_bytes())
@@ -105,7 +107,7 @@ def _without_neutral(name: str, content: dict[str, Any]) -> dict[str, Any]:
         for key, value in content.items()
         if ANY not in (choices := neutral.get(key, ())) and value not in choices
     }
-    if name == "config.json":  # a network may consist of several
+    if name == "config.json":  # a network may contain others
         for key, value in kept.items():
             if isinstance(value, dict) and "model_type" in value:
                 kept[key] = _without_neutral(name, value)
@@ -120,7 +122,7 @@ def _without_neutral(name: str, content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _own_settings(settings: dict[str, Any], tokenizer: Path) -> dict[str, Any]:
-    """Return ``tokenizer_config.json`` without the tokens that ``tokenizer.json`` describes in the same words."""
+    """Return ``tokenizer_config.json`` without the tokens that ``tokenizer.json`` describes identically."""
     own, kind = settings, settings.get("tokenizer_class")
     if isinstance(kind, str) and kind != GENERIC:
         own["tokenizer_class"] = GENERIC if kind == "TokenizersBackend" else kind.removesuffix("Fast")
@@ -133,28 +135,28 @@ def _own_settings(settings: dict[str, Any], tokenizer: Path) -> dict[str, Any]:
 
 
 def _added_tokens(file: BufferedReader) -> dict[str, dict[str, Any]]:
-    """Return the added tokens of ``tokenizer.json`` as ``tokenizer_config.json`` describes them."""
+    """Return the added tokens of ``tokenizer.json`` in the form of ``tokenizer_config.json``."""
     tokens = parse_json(file.read())["added_tokens"]
     return {str(token["id"]): {key: value for key, value in token.items() if key != "id"} for token in tokens}
 
 
 def _digest_settings(file: BufferedReader) -> str:
-    """Return the sha256 of a JSON file's `settings_of`; of the file where it has none."""
+    """Return the sha256 of a JSON file's `settings_of`, or of the file if it has none."""
     path, raw = Path(file.name), hashlib.sha256(file.read()).hexdigest()
     if path.name == "tokenizer.json" and raw in TOKENIZERS:
         return TOKENIZERS[raw]
     settings = settings_of(path)
     if settings is None:
         return raw
-    settings.pop("model_max_length", None)  # signatures have the limit that was applied
+    settings.pop("model_max_length", None)  # signatures show the applied limit
     return json_sha256(settings)
 
 
 def settings_sha256(paths: Iterable[Path]) -> dict[str, str]:
-    """Return what identifies the settings, vocabularies and tokenizers in some files, by name; without empty ones."""
+    """Return digests of the settings, vocabularies and tokenizers in some files, by name; skip empty ones."""
     digests = {}
     for path in paths:
-        if path.name == "tokenizer_config.json":  # depends on another file, too
+        if path.name == "tokenizer_config.json":  # also depends on another file
             with path.open("rb") as file:
                 digests[path.name] = _digest_settings(file)
         else:
@@ -163,7 +165,7 @@ def settings_sha256(paths: Iterable[Path]) -> dict[str, str]:
 
 
 def weight_map(shards: Iterable[Path]) -> dict[str, str]:
-    """Return the file of every tensor of some shards, by name: what an index says that fits them."""
+    """Return the file of every tensor in some shards, by name, like a matching index."""
     names: dict[str, str] = {}
     for path in shards:
         with (
@@ -175,7 +177,7 @@ def weight_map(shards: Iterable[Path]) -> dict[str, str]:
 
 
 def tokenizer_files(folder: Path) -> list[Path]:
-    """List a folder's tokenizer files: ``tokenizer.json``, or else the older vocabulary, and tokens added to it."""
+    """List a folder's tokenizer files: ``tokenizer.json``, or the older vocabulary and added tokens."""
     if (folder / "tokenizer.json").is_file():
         return [folder / "tokenizer.json"]
     vocabulary = [folder / name for name in _SLOW_TOKENIZER if (folder / name).is_file()]
@@ -189,20 +191,21 @@ def _settings_files(folder: Path) -> list[Path]:
 
 
 def model_files(folder: Path) -> list[Path]:
-    """List the files that decide a model's output, and the index of their shards; it is loaded from nothing else."""
+    """List the files that determine a model's output, and their shards' index. Nothing else is loaded."""
     weights = weight_files(folder)
     index = [] if weights == [folder / "model.safetensors"] else [folder / SHARD_INDEX]
     return [*weights, *(index if weights else []), *_settings_files(folder)]
 
 
 def model_sha256(folder: Path) -> str:
-    """Return the sha256 over what decides a model's output: tensors, configuration, tokenizer."""
+    """Return the sha256 of everything that determines a model's output: tensors, configuration, tokenizer."""
     return json_sha256({"weights": tensors_sha256(weight_files(folder))} | settings_sha256(_settings_files(folder)))
 
 
 def sentence_sha256(folder: Path) -> str:
-    """Return the sha256 over what decides the sentence vectors of a model: `model_sha256`, and what follows the network
-    where that is more than what sentence-transformers does without ``modules.json``: the mean of the token vectors.
+    """Return the sha256 of everything that determines a model's sentence vectors.
+
+    It equals `model_sha256` if sentence-transformers would do the same without ``modules.json``: average token vectors.
     """
     pipeline, network = describe_pipeline(folder), model_sha256(folder)
     return network if pipeline == PLAIN else json_sha256({"network": network, "pipeline": pipeline})

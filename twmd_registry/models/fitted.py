@@ -1,4 +1,4 @@
-"""Files of fitted parts: small, named by their content, found by hash or by path."""
+"""Small files of fitted values, named by their content and found by hash or path."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twmd_registry.registry.paths import home, write_file
 
 
 class FittedKind(NamedTuple):
-    """A kind of fitted part: its name in messages, the folder, stem and suffix of such files, the option for one."""
+    """A kind of fitted file: its name in messages; the folder, stem and suffix of its files; its option."""
 
     what: str
     folder: str
@@ -27,49 +27,50 @@ class FittedKind(NamedTuple):
 
     @property
     def home(self) -> Path:
-        """The folder of files that the user fitted."""
+        """Folder of files that the user has fitted."""
         return home() / self.folder
 
     @property
     def packaged(self) -> Path:
-        """The folder of files that come with this package."""
+        """Folder of packaged files."""
         return Path(str(resources.files("twmd_registry"))) / "data" / self.folder
 
     def name(self, digest: str) -> str:
-        """Return the file name of the part with this hash."""
+        """Return the file name for a hash."""
         return f"{self.stem}-{digest}{self.suffix}"
 
 
 def sha256_of(content: bytes) -> str:
-    """Return the whole hash of some content."""
+    """Return the full hash of some content."""
     return hashlib.sha256(content).hexdigest()
 
 
 def hash_of(content: bytes) -> str:
-    """Return the first digits of the hash of some content, by which it is named."""
+    """Return the first digits of the hash of some content, which name it."""
     return sha256_of(content)[:LENGTH]
 
 
 class FittedFile(NamedTuple):
-    """A part that was fitted, not yet written: its kind, and the content of its file."""
+    """A fitted file that is not yet written: its kind and content."""
 
     kind: FittedKind
     content: bytes
 
     @property
     def hash(self) -> str:
-        """The first digits of the content's hash, by which signatures name the part."""
+        """First digits of the content's hash, by which signatures name the file."""
         return hash_of(self.content)
 
     def save(self, path: str | Path | None = None) -> Path:
-        """Write the file whole.
+        """Write the file atomically.
 
         Args:
-            path: The file, if it ends in the suffix of such files; else a folder, where the file is named by its hash.
-                None for the folder where ``background:HASH``, ``idf=background:HASH`` and ``baseline=HASH`` are found.
+            path: The file, if it has the suffix of such files; otherwise a folder, where the file is named by its hash.
+                None for the folder in which ``background:HASH``, ``idf=background:HASH`` and ``baseline=HASH`` are
+                found.
 
         Returns:
-            The path of the file, as a value of the key.
+            The path of the file, which is a value of the key.
 
         Raises:
             FileError: It cannot be written.
@@ -82,13 +83,15 @@ class FittedFile(NamedTuple):
 
 
 def save(kind: FittedKind, content: bytes, folder: Path) -> Path:
-    """Write the content of a part to a folder, as `FittedFile.save`."""
+    """Write content to a folder, like `FittedFile.save`."""
     return FittedFile(kind, content).save(folder / kind.name(hash_of(content)))
 
 
 def locate(kind: FittedKind, name: str, digest: Callable[[bytes], str] = hash_of) -> Path:
-    """Find a file by its hash (packaged, in the user's home, in the working folder) or by its path; raise a
-    `ModelError` if it is not here, or does not hold what its name says.
+    """Find a file by its hash (packaged, in the user's folder, in the working folder) or by its path.
+
+    Raises:
+        ModelError: The file is missing, or its content does not match its name.
     """
     if not re.fullmatch(rf"[0-9a-f]{{{LENGTH}}}", name):
         with suppress(OSError, ValueError):  # too long for a name, or with NUL
@@ -100,11 +103,11 @@ def locate(kind: FittedKind, name: str, digest: Callable[[bytes], str] = hash_of
         path = folder / kind.name(name)
         if path.is_file():
             if digest(path.read_bytes()) != name:
-                raise ModelError(f"{path.name} does not hold what its name says: it was changed or damaged.")
+                raise ModelError(f"{path.name} does not have the content in its name: it was changed or damaged.")
             return path
     raise ModelError(
-        f"{kind.what} {name} is not here: put {kind.name(name)} into {kind.home}, or say where it is "
-        f"({kind.key}=FILE, --part {kind.key}=FILE)."
+        f"{kind.what} {name} is not here: put {kind.name(name)} into {kind.home}, or locate it with "
+        f"{kind.key}=FILE or --part {kind.key}=FILE."
     )
 
 
@@ -112,7 +115,7 @@ Content = TypeVar("Content")
 
 
 class FittedPart(NamedTuple, Generic[Content]):
-    """A part that was read from its file: the fitted values, the file's sha256, and what it says it was fitted on."""
+    """Fitted values read from a file, the file's sha256, and the file's notes on their origin."""
 
     content: Content
     sha256: str
@@ -120,15 +123,17 @@ class FittedPart(NamedTuple, Generic[Content]):
 
     @property
     def hash(self) -> str:
-        """The first digits of `sha256`, by which signatures name the part."""
+        """First digits of `sha256`, by which signatures name the file."""
         return self.sha256[:LENGTH]
 
 
 def find_signed(
     find: Callable[[str], FittedPart[Content]], signed: str | None, local_files: LocalFiles | None, kind: FittedKind
 ) -> FittedPart[Content] | None:
-    """Find a part by its name in the specification (None without one), or in the place that the user names for a
-    signature; raise a `ModelError` if it is not here, or does not have the signed content.
+    """Find a file by its name in the specification (None without one), or in the user's place for a signature.
+
+    Raises:
+        ModelError: The file is missing or does not have the signed content.
     """
     path = getattr(local_files, kind.key) if local_files else None
     if local_files is None or signed is None or path is None:

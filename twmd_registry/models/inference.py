@@ -1,4 +1,4 @@
-"""`LoadedModel`: a network that runs on many texts, with products in full float32, in batches that fit into memory."""
+"""`LoadedModel`: runs a network on many texts, in exact float32, in batches that fit into memory."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from twmd_registry.models.files import ModelFiles
 CPU_TOKENS, ACCELERATOR_TOKENS = 1024, 16384
 """Padded tokens per batch that keep a device busy without filling its memory."""
 MANY_BATCHES = 32
-"""From here on, batches leave enough free memory between used parts (100 to 180 MB) to be worth returning it."""
+"""Batches after which enough free memory is scattered between used parts (100 to 180 MB) to return it to the system."""
 X86 = ("x86_64", "amd64")
 OPERATORS = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
 
 _LOCK, LOADING = threading.RLock(), threading.RLock()
-"""Held while settings of the process are changed, and while a model is loaded."""
+"""Held while settings of the process change, and while a model is loaded."""
 LOADED = weakref.WeakValueDictionary[Hashable, Any]()
-"""Loaded models: one per process and `Backend.model_key`, as long as a backend refers to it."""
+"""Loaded models, one per process and `Backend.model_key`, while a backend refers to them."""
 
 
 _OPERATORS = (("cuda", "matmul"), ("mkldnn", "matmul")) if hasattr(torch.backends, "fp32_precision") else ()
-"""What has a precision of its own, since torch 2.9."""
+"""Operators with their own precision, since torch 2.9."""
 _HOLDERS = set[object]()
-"""Blocks that compute exactly."""
+"""Blocks that currently compute exactly."""
 _UNDO: list[partial[Any]] = []
-"""What sets the caller's default dtype and precisions again."""
+"""Calls that restore the caller's default dtype and precisions."""
 _FORKED = False
-"""Whether this process was forked from one that had loaded this module."""
+"""Whether this process was forked after loading this module."""
 
 
 def _after_fork() -> None:
@@ -55,7 +55,7 @@ def _after_fork() -> None:
         if model.lock.acquire(blocking=False):
             model.lock.release()
         else:
-            del LOADED[key]  # its backend may have been in the middle of a layer, and loads it again
+            del LOADED[key]  # it may have been in the middle of a layer; its backend loads it again
 
 
 if hasattr(os, "register_at_fork"):  # Windows has no forks
@@ -64,8 +64,10 @@ if hasattr(os, "register_at_fork"):  # Windows has no forks
 
 @contextlib.contextmanager
 def _usable_threads() -> Iterator[None]:
-    """Compute by one thread in a forked process: OpenMP's threads stayed in the parent, which may have started them by
-    any use of torch, and the first parallel operator would wait for them for ever.
+    """Use a single thread in a forked process.
+
+    OpenMP's threads stay in the parent if it has used torch, and the first parallel operator would wait for them
+    forever.
     """
     if not _FORKED:
         yield
@@ -80,11 +82,11 @@ def _usable_threads() -> Iterator[None]:
 
 @contextlib.contextmanager
 def exact_arithmetic() -> Iterator[None]:
-    """Compute float32 in float32: no TF32, no bfloat16, no autocast, no other default dtype or device of the caller.
+    """Compute float32 in float32: no TF32, bfloat16 or autocast, whatever the caller's default dtype and device.
 
-    Default dtype and precision of products are settings of the whole process: the first of several threads notes them
-    and sets ours, the last sets the caller's again. torch's old interface refuses to name a precision where the caller
-    uses the new one, in which an operator may have its backend's.
+    Default dtype and precision are settings of the whole process. The first of several threads saves and replaces them,
+    and the last one restores them. torch's old interface fails to report a precision if the caller uses the new one, in
+    which an operator may inherit its backend's.
     """
     block = object()
     try:
@@ -118,8 +120,9 @@ def exact_arithmetic() -> Iterator[None]:
 
 
 def free_memory() -> None:
-    """Free cached device memory that no tensor uses, and return free main memory to the system where C's library is
-    glibc, which keeps what is free between used parts.
+    """Free cached device memory, and return free main memory to the system.
+
+    Only glibc keeps free memory between used parts.
     """
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
@@ -128,19 +131,19 @@ def free_memory() -> None:
 
 
 class OneDnnLinear(nn.Linear):
-    """``nn.Linear`` that multiplies by oneDNN outside of training.
+    """``nn.Linear`` that multiplies with oneDNN outside of training.
 
-    torch multiplies float32 by MKL, which on two cores of an AMD EPYC reaches 180 billion operations a second where
-    oneDNN reaches 400. oneDNN wants weights in an order of its own, which torch computes in every product, bfloat16's
-    too; while `keeps` it is computed once, in the first. Parameters and results equal ``nn.Linear``'s, but for the
-    order of sums.
+    torch multiplies float32 with MKL, which reaches 180 billion operations per second on two cores of an AMD EPYC.
+    oneDNN reaches 400. It needs weights in its own order, which torch otherwise computes for every product, in
+    bfloat16 too. While `keeps` is set, the first product's order is reused. Parameters and results equal
+    ``nn.Linear``'s, up to the order of sums.
     """
 
     keeps = False
     kept: Tensor | None = None
 
     def reset_parameters(self) -> None:
-        """Draw no random numbers: weights are always loaded."""
+        """Skip random initialisation, because weights are always loaded."""
 
     def forward(self, input: Tensor, *, gelu: bool = False) -> Tensor:  # noqa: A002 (torch's own signature)
         """Return the layer's output, with `gelu` after GELU; `input` has shape (..., D), the output (..., E)."""
@@ -156,7 +159,7 @@ class OneDnnLinear(nn.Linear):
         if self.keeps and self.kept is None:
             self.kept = torch.ops.mkldnn._reorder_linear_weight(self.weight, input.shape[:-1].numel())
         weights = self.weight if self.kept is None else self.kept
-        # oneDNN's own GELU saves a pass over memory, and in bfloat16 a rounding.
+        # oneDNN's own GELU saves a pass over memory, and in bfloat16 a rounding step.
         after = ("gelu", "none") if gelu else ("none", "")
         result: Tensor = torch.ops.mkldnn._linear_pointwise(input, weights, self.bias, after[0], [], after[1])
         return result
@@ -164,7 +167,7 @@ class OneDnnLinear(nn.Linear):
 
 @cache
 def multiplies(dtype: torch.dtype = torch.float32) -> bool:
-    """Return whether this torch has oneDNN for this CPU, and multiplies a number format well by it."""
+    """Return whether torch has oneDNN for this CPU and multiplies a number format well with it."""
     built = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
     if not built or platform.machine().lower() not in X86 or not all(hasattr(torch.ops.mkldnn, op) for op in OPERATORS):
         return False
@@ -172,7 +175,7 @@ def multiplies(dtype: torch.dtype = torch.float32) -> bool:
 
 
 def use_onednn(network: nn.Module) -> None:
-    """Make a network's linear layers multiply by oneDNN, if this torch has it."""
+    """Make a network's linear layers multiply with oneDNN, if torch has it."""
     if not multiplies():
         return
     for module in network.modules():
@@ -182,7 +185,7 @@ def use_onednn(network: nn.Module) -> None:
 
 @contextlib.contextmanager
 def keep_order(network: nn.Module) -> Iterator[None]:
-    """Keep weights, which do not change inside, in oneDNN's order between products; the copies take as much memory."""
+    """Keep weights in oneDNN's order between products, which takes a copy of them; they must not change inside."""
     layers = [module for module in network.modules() if isinstance(module, OneDnnLinear)]
     for layer in layers:
         layer.keeps = True
@@ -198,24 +201,26 @@ class LoadedModel:
 
     network: Any
     device: torch.device
-    lock: Any  # To be held while the network is used
+    lock: Any  # Hold it while the network is used
     files: ModelFiles
     dtype: str  # Name of the number format
-    limit: int | None  # Most tokens it can read, special tokens included; None for no limit
+    limit: int | None  # Maximum tokens it can read, with special tokens; None for no limit
     shortest: int  # The smallest limit that leaves room for text beside special tokens
-    parked = False  # Whether it waits in the CPU's memory
-    static = False  # Whether it is a table of word vectors; words without one are then left out
+    parked = False  # Whether it waits in main memory
+    static = False  # Whether it is a table of word vectors, which leaves out unknown words
 
     def check_limit(self, requested: int | None) -> int | None:
-        """Return the length limit that applies: the one requested, or the model's own; raise a `SpecError` for more
-        than the model can read, or no room for text.
+        """Return the requested length limit, or the model's own.
+
+        Raises:
+            SpecError: The limit exceeds what the model can read, or leaves no room for text.
         """
         if requested is None:
             return self.limit
         if self.limit is not None and requested > self.limit:
             raise SpecError(
                 f"truncation to {requested} tokens is out of range: "
-                f"{self.files.name} reads at most {self.limit} tokens (the least of its tokenizer's model_max_length "
+                f"{self.files.name} reads at most {self.limit} tokens (the smaller of its tokenizer's model_max_length "
                 f"and its positions). Set truncation=cut:{self.limit}, or another model_max_length."
             )
         if requested < self.shortest:
@@ -226,7 +231,7 @@ class LoadedModel:
         return requested
 
     def park(self) -> None:
-        """Move the network to the CPU and free device memory; the next use moves it back."""
+        """Move the network to main memory and free device memory. The next use moves it back."""
         with self.lock:
             self.network.to("cpu")
             self.parked = True
@@ -240,12 +245,15 @@ class LoadedModel:
         *,
         pads: bool = True,
     ) -> None:
-        """Call `forward` with the numbers of the texts of every batch: texts of like length (of equal length unless the
-        model `pads`), the longest first (so that memory that will not do fails at once, not at the end), of at most
-        `batch_tokens` padded tokens (None: a number for the device; a single text may be longer). Halves batches for
-        which memory does not suffice; raises a `ModelError` if not even one text fits, and a `NotFiniteError` for
-        numbers that are not finite: of a broken model, or of a dtype with too small a range. Called with the lock held;
-        a parked network is moved to its device.
+        """Call `forward` with the numbers of the texts of every batch. The lock must be held.
+
+        A batch has texts of similar length (of equal length unless `pads`), the longest first, so that insufficient
+        memory shows at once. It has at most `batch_tokens` padded tokens (None picks a number for the device), unless a
+        single text is longer. Batches that run out of memory are halved. A parked network is moved to its device.
+
+        Raises:
+            ModelError: Not even one text fits into memory.
+            NotFiniteError: Numbers are not finite, because the model is damaged or the dtype's range too small.
         """
         if self.parked:
             self.network.to(self.device)
@@ -258,7 +266,7 @@ class LoadedModel:
                 if not pads:
                     size = min(size, int((lengths[order] == lengths[order[0]]).sum()))
                 try:
-                    # A sum is finite only if all of its numbers are, takes a tenth of the time, and may overflow.
+                    # A sum that is finite proves it ten times faster, but may overflow.
                     if all(bool(x.sum().isfinite() or x.isfinite().all()) for x in forward(order[:size])):
                         order, batches = order[size:], batches + 1
                         continue

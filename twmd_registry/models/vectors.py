@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 UNKNOWN = "[UNK]"
 WORD = "\\w+(['\u2019]\\w+)*|[^\\w\\s]"
-"""The pattern of a word in a text: letters and digits, with apostrophes inside, or one other character."""
+"""Pattern of a word: letters and digits, with apostrophes inside, or one other character."""
 _LONGEST_LINE = 1 << 22
-"""Most bytes of one line; a longer one is cut, and has then no word or too few numbers."""
+"""Bytes after which a line is cut; it then lacks a word or numbers."""
 _HEADER = re.compile(rb"(?:\xef\xbb\xbf)?([0-9]{1,9}) ([0-9]{1,5})[ \t\r]*\n")
 
 
 class WordTable(NamedTuple):
-    """Words and their vectors: row 0, of zeros, for any other word, then theirs; shape (words + 1, D), float32."""
+    """Words and their vectors. Row 0, of zeros, is for unknown words; shape (words + 1, D), float32."""
 
     words: list[str]
     rows: np.ndarray
 
 
 def is_static(files: ModelFiles) -> bool:
-    """Return whether a model is a table of word vectors, or a folder of static ones."""
+    """Return whether a model is a table or a folder of static word vectors."""
     return files.folder.is_file() or is_static_folder(files.folder)
 
 
@@ -58,7 +58,7 @@ def load_static(files: ModelFiles, dtype: str) -> tuple[Any, PreTrainedTokenizer
 
 
 def _network(vectors: torch.Tensor) -> Any:
-    """Return a network that gives a row per token, independent of its neighbours: hidden state 0 and no other."""
+    """Return a network with a row per token, independent of its neighbours, as its only hidden state 0."""
     import torch
     from transformers.modeling_outputs import BaseModelOutput
 
@@ -70,7 +70,7 @@ def _network(vectors: torch.Tensor) -> Any:
 
 
 def word_tokenizer(words: list[str]) -> Tokenizer:
-    """Return a tokenizer that knows some words; id 0 is any other."""
+    """Return a tokenizer that knows some words; id 0 stands for any other."""
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
     tokenizer = Tokenizer(
@@ -83,7 +83,7 @@ def word_tokenizer(words: list[str]) -> Tokenizer:
 
 
 def _wrapped(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
-    """Wrap a tokenizer as transformers' tokenizers are, without special tokens: static vectors have none."""
+    """Wrap a tokenizer like transformers' tokenizers, without special tokens, which static vectors lack."""
     from tokenizers.processors import TemplateProcessing
     from transformers import PreTrainedTokenizerFast
 
@@ -94,7 +94,7 @@ def _wrapped(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
 
 
 def unknown_token(model: dict[str, Any]) -> str | None:
-    """Return the token that stands for what a vocabulary does not hold; of the ``model`` in a ``tokenizer.json``."""
+    """Return the token for out-of-vocabulary strings, given the ``model`` of a ``tokenizer.json``."""
     if model.get("unk_id") is not None:
         return str(model["vocab"][model["unk_id"]][0])
     return model.get("unk_token")
@@ -109,7 +109,7 @@ def _read_folder(folder: Path, label: str) -> tuple[Tokenizer, torch.Tensor]:
     try:
         tensors = load_file(folder / "model.safetensors")
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    except Exception as error:  # tokenizers raises no other
+    except Exception as error:  # tokenizers raises nothing more specific
         raise ModelError(f"model {label} cannot be loaded: {error}") from error
     rows = (tensors["embedding.weight"] if "embedding.weight" in tensors else tensors["embeddings"]).to(torch.float32)
     size = max(tokenizer.get_vocab().values()) + 1
@@ -123,8 +123,9 @@ def _read_folder(folder: Path, label: str) -> tuple[Tokenizer, torch.Tensor]:
 
 
 def read_table(path: Path) -> WordTable:
-    """Read a word-vector table: word2vec text or binary, fastText text, GloVe text. A word that comes twice keeps its
-    first vector. Raises `ModelError`, which names the line or word.
+    """Read a word-vector table in word2vec's text or binary format, fastText's or GloVe's text format.
+
+    A repeated word keeps its first vector. Raises ModelError, with the line or word.
     """
     try:
         with path.open("rb") as file:
@@ -133,7 +134,7 @@ def read_table(path: Path) -> WordTable:
         raise ModelError(f"cannot read {path.name}: {error.strerror}.") from error
     if head[:1] == b"\x80":
         raise ModelError(
-            f"{path.name} is a pickle; pickles are never loaded. Save its vectors in word2vec's format, or by "
+            f"{path.name} is a pickle, which is never loaded. Save its vectors in word2vec's format, or with "
             "save_vectors(vectors, FOLDER)."
         )
     header = _HEADER.match(head)
@@ -143,7 +144,7 @@ def read_table(path: Path) -> WordTable:
 
 
 def _is_text(body: bytes, width: int) -> bool:
-    """Return whether what follows a header begins with a line of a word and numbers."""
+    """Return whether the content after a header starts with a line of a word and numbers."""
     line = body.lstrip(b"\r\n").partition(b"\n")[0]
     return len(line.split()) > 1 and all(_is_number(part) for part in line.split()[1:][-width:])
 
@@ -157,7 +158,7 @@ def _is_number(part: bytes | str) -> bool:
 
 
 def _collect(path: Path, entries: Iterator[tuple[str, np.ndarray]], announced: int | None) -> WordTable:
-    """Return all entries in one array: a large table is in memory once."""
+    """Return all entries in one array, so that a large table is in memory only once."""
     words: dict[str, None] = {}
     numbers, read = array("f"), 0
     for word, vector in entries:
@@ -171,14 +172,14 @@ def _collect(path: Path, entries: Iterator[tuple[str, np.ndarray]], announced: i
         raise ModelError(f"{path.name} holds no word: expected lines of a word and its numbers.")
     if announced is not None and read != announced:
         raise ModelError(
-            f"{path.name} announces {announced} words in its first line and has {read}: it is not complete, or "
-            "no such table."
+            f"{path.name} declares {announced} words in its first line but has {read}: it is incomplete, or not such a "
+            "table."
         )
     return WordTable(list(words), np.frombuffer(numbers, dtype=np.float32).reshape(len(words) + 1, -1))
 
 
 def _text(path: Path, header: re.Match[bytes] | None) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the word and the numbers of every line; a word may hold spaces (GloVe's do)."""
+    """Yield the word and the numbers of every line. A word may contain spaces, as in GloVe."""
     width = 0 if header is None else int(header[2])
     with path.open("rb") as file:
         for number, raw in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), 1):
@@ -194,13 +195,13 @@ def _text(path: Path, header: re.Match[bytes] | None) -> Iterator[tuple[str, np.
                     f"{path.name}, line {number}: expected a word and {width} numbers, with one space between them, as "
                     "in all lines."
                 )
-            with np.errstate(over="ignore"):  # numbers that are too large are refused
+            with np.errstate(over="ignore"):  # numbers that are too large are refused below
                 vector = np.array(numbers, dtype=np.float32)
             yield word, _finite(vector, f"{path.name}, line {number}")
 
 
 def _binary(path: Path, header: re.Match[bytes]) -> Iterator[tuple[str, np.ndarray]]:
-    """Return a header, then for each word its bytes, a space, and its numbers as float32."""
+    """Yield every word, stored as bytes followed by a space, and its numbers in float32."""
     words, width = int(header[1]), int(header[2])
     with path.open("rb") as file:
         file.seek(header.end())
@@ -212,8 +213,8 @@ def _binary(path: Path, header: re.Match[bytes]) -> Iterator[tuple[str, np.ndarr
             numbers = file.read(4 * width)
             if len(numbers) != 4 * width or not word.strip():
                 raise ModelError(
-                    f"{where}: the file ends here, or has no word; it is not complete, or no table of {width} "
-                    "numbers per word."
+                    f"{where}: the file ends here, or has no word; it is incomplete, or not a table of {width} numbers "
+                    "per word."
                 )
             yield (
                 word.strip().decode("utf-8", errors="replace"),
@@ -221,7 +222,7 @@ def _binary(path: Path, header: re.Match[bytes]) -> Iterator[tuple[str, np.ndarr
             )
         if file.read().strip():
             raise ModelError(
-                f"{path.name}: there is more behind its {words} words; it is no table of {width} numbers per word."
+                f"{path.name}: there is more after its {words} words; it is not a table of {width} numbers per word."
             )
 
 
@@ -232,18 +233,18 @@ def _finite(vector: np.ndarray, where: str) -> np.ndarray:
 
 
 def save_vectors(vectors: Any, folder: str | Path) -> Path:
-    """Save word vectors as a folder that is a model here, and a ``StaticEmbedding`` of sentence-transformers.
+    """Save word vectors as a folder that is a model here, and a ``StaticEmbedding`` for sentence-transformers.
 
     Args:
         vectors: A ``gensim`` ``KeyedVectors`` (anything with ``index_to_key`` and ``vectors``), or the path of a table.
-        folder: Output folder; created if it does not exist. Other files in it are kept.
+        folder: Output folder, created if it does not exist. Other files in it are kept.
 
     Returns:
         The folder: ``model=FOLDER``, with ``layer=0``.
 
     Raises:
-        ModelError: A table that cannot be read, or numbers that are not finite.
-        FileError: A folder that cannot be written.
+        ModelError: The table cannot be read, or has numbers that are not finite.
+        FileError: The folder cannot be written.
     """
     import torch
     from safetensors.torch import save
