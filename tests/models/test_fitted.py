@@ -79,7 +79,7 @@ def test_fitted_part_is_found_by_its_hash_and_its_signature_reproduces_the_score
 
     assert again() == found
     path.write_bytes(other)
-    with pytest.raises(ModelError, match=rf"{path.name}it was changed or damaged"):
+    with pytest.raises(ModelError, match=rf"{path.name}.*damaged"):
         again()
     path.unlink()
     with pytest.raises(ModelError, match=rf"{kind.what} {digest} is not here: put {path.name} into"):
