@@ -1,4 +1,4 @@
-"""``python -m experiments``: the laboratory's commands, each imported when it is used."""
+"""``python -m experiments``: commands of the laboratory, imported when they are used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECTIONS = {
 
 experiments = group(
     "experiments",
-    "Compute again what twmd-registry claims: papers' tables, packaged adapters, protocols of shared tasks.",
+    "Recompute what twmd-registry claims: papers' tables, packaged adapters, protocols of shared tasks.",
     package="experiments",
     sections=SECTIONS,
     example="python -m experiments reproduce twmd-table2 --data-dir data/",

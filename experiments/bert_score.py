@@ -1,7 +1,7 @@
-"""Write the table of bert_score's figures that comes with the package, from an installed bert_score 0.3.13.
+"""Write the packaged table of bert_score's figures from an installed bert_score 0.3.13.
 
-Run ``python -m experiments.bert_score``. The figures are the layers that its authors chose on WMT16, by model; its
-default model by language; and what unrelated texts score, by language, model and layer (precision, recall, F1).
+Run ``python -m experiments.bert_score``. The figures are each model's layer, which its authors chose on WMT16; the
+default model of each language; and scores of unrelated texts by language, model and layer (precision, recall, F1).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ABOUT = {
 
 
 def read_figures() -> dict[str, Any]:
-    """Read all figures of the installed package."""
+    """Read all figures from the installed package."""
     import bert_score
     from bert_score.utils import lang2model, model2layers
 
@@ -40,7 +40,7 @@ def read_figures() -> dict[str, Any]:
 
 
 def write_table(figures: dict[str, Any]) -> str:
-    """Write figures as JSON, with one line per model of a language."""
+    """Write figures as JSON, with a line per model of a language."""
     text = json.dumps(ABOUT | {name: value for name, value in figures.items() if name != "baselines"}, indent=1)
     languages = [
         f"  {json.dumps(language)}: {{\n"

@@ -1,1 +1,1 @@
-"""Tables and figures of the three papers as data (``*.toml``), and the runner that computes them again."""
+"""Tables and figures of the three papers as data (``*.toml``), and the runner that recomputes them."""

@@ -1,4 +1,4 @@
-"""``study``, ``reproduce`` and ``diagnose``: what the papers printed, computed again."""
+"""``study``, ``reproduce`` and ``diagnose``: recompute what the papers printed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WORDS = {True: "pass", False: "fail", None: UNDEFINED}
 @declare.output("Write the numbers (CSV) and the figure (PNG, SVG).")
 @declare.placement
 def diagnose_command(arguments: Arguments) -> int:
-    """Measure how similar a model's word vectors are, layer by layer, for every centering (TWMD paper, section 5,
+    """Measure the similarity of a model's word vectors, layer by layer, for every centering (TWMD paper, section 5,
     Figures 1 and 2).
     """
     options, model = options_of(arguments), parse_keys(arguments, ["model"]).get("model", "embedded")
@@ -69,7 +69,7 @@ def _report_diagnosis(
     about: str = "",
     paper: Mapping[str, Sequence[str]] | None = None,
 ) -> int:
-    """Print a diagnosis, beside a paper's verdicts by centering, and write its numbers (CSV) and figure."""
+    """Print a diagnosis beside a paper's verdicts by centering; write its numbers (CSV) and figure."""
     from experiments.papers.diagnosis import PROPERTIES
 
     content, form = diagnosis.as_dict(), arguments.format
@@ -101,7 +101,7 @@ def _format_mean(mean: float, error: float) -> str:
 
 
 def _write_diagnosis(diagnosis: Diagnosis, folder: Path, stem: str) -> None:
-    """Write the numbers as CSV, and the figure, to files of this stem."""
+    """Write the numbers as CSV, and the figure, to files with this stem."""
     import numpy as np
 
     from experiments.papers.diagnosis import Similarity
@@ -126,7 +126,7 @@ def _write_diagnosis(diagnosis: Diagnosis, folder: Path, stem: str) -> None:
 
 
 MEMBERS = {"stsscore": "STSScore", "bertscore": "BERTScore", "sbert": "S-BERT"}
-"""By option, the paper's row whose metric it replaces."""
+"""The paper's row whose metric each option replaces."""
 MEMBER = "A metric with keys, as a member of an ensemble (default: the paper's, on the embedded model)."
 STUDIED = ("table1", "table2", "table3", "table4", "auc")
 
@@ -137,8 +137,8 @@ def _data_dir(about: str, **settings: bool) -> declare.Declare:
 
 @command("study", example="python -m experiments study stsscore --data-dir data/ -o out/")
 @declare.argument("paper", type=click.Choice(["stsscore"]))
-@_data_dir("Folder with stsb/, mrpc/, qqp/, wmt22/, as far as you have them.")
-@declare.flag("--hub", "Read from the Hugging Face Hub what DIR does not hold.")
+@_data_dir("Folder with any of stsb/, mrpc/, qqp/, wmt22/.")
+@declare.flag("--hub", "Read data missing from DIR from the Hugging Face Hub.")
 @declare.output("Tables (text, Markdown, LaTeX, TSV), figures (PNG, SVG, CSV).", required=True)
 @declare.output_format(*declare.RESULT_FORMATS)
 @declare.option("--stsscore", "METRIC", MEMBER)
@@ -150,15 +150,15 @@ def study_command(arguments: Arguments) -> int:
     (stsscore).
     """
     if not arguments.data_dir and not arguments.hub:
-        raise InputError("no data: give --data-dir DIR, --hub, or both.")
+        raise InputError("no data: pass --data-dir DIR, --hub, or both.")
     from experiments.papers.run import draw_data_sets, reproduce
     from twmd_registry.report.figures import require_matplotlib
 
     require_matplotlib()
     folder, options = arguments.output, options_of(arguments)
-    if folder.is_dir() and any(folder.iterdir()):  # files of a run on other data would stay beside the new ones
-        raise FileError(f"{folder} is not empty: give a new folder, so that all files in it are of one run.")
-    members = {row: given for option, row in MEMBERS.items() if (given := getattr(arguments, option))}
+    if folder.is_dir() and any(folder.iterdir()):  # otherwise files of an earlier run on other data might remain
+        raise FileError(f"{folder} is not empty: choose a new folder, so that all its files are from one run.")
+    members = {row: metric for option, row in MEMBERS.items() if (metric := getattr(arguments, option))}
     experiments = [read_experiment(f"{arguments.paper}-{name}", members) for name in STUDIED]
     with progress_bar() as progress:
         computed = reproduce(experiments, arguments.data_dir, hub=arguments.hub, options=options, progress=progress)
@@ -220,7 +220,7 @@ def reproduce_command(arguments: Arguments) -> int:
 
 
 def _encoder_of(arguments: Arguments) -> dict[str, Any]:
-    """Return the model and its hidden state; without one, the paper's, else the preset's or the rule's."""
+    """Return the model and its hidden state; by default the paper's, otherwise the preset's or the rule's."""
     keys = parse_keys(arguments, ["model", "layer"])
     layer = keys.get("layer")
     if layer is not None and not layer.lstrip("-").isdecimal():
@@ -229,7 +229,7 @@ def _encoder_of(arguments: Arguments) -> dict[str, Any]:
 
 
 def _run_diagnosis(experiment: Experiment, arguments: Arguments, options: RunOptions) -> int:
-    """Measure how similar words are in every layer, and print the properties beside the paper's."""
+    """Measure the similarity of words in every layer, and print its properties beside the paper's."""
     from experiments.papers.reproduction import short_name
     from experiments.papers.run import diagnose_words
 

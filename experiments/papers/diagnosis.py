@@ -1,4 +1,4 @@
-"""How alike a model's word vectors are, by layer and centering: the TWMD paper's section 5, and Figures 1 and 2."""
+"""Similarity of a model's word vectors by layer and centering: the TWMD paper's section 5, Figures 1 and 2."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from twmd_registry.registry.spec import make_spec
 from twmd_registry.tensors import TextTokens, TokenVectors
 
 PAIRS = 2000
-"""Largest number of word pairs per similarity; memory holds at most six vectors for each, in every layer."""
+"""Largest number of word pairs per similarity. At most six vectors per pair and layer are in memory."""
 BATCH_TEXTS = 32
 NEGLIGIBLE = 0.05
-"""A similarity up to this, or a change from the first layer to the last up to this, counts as none."""
+"""Similarities, or changes from the first layer to the last, up to this count as none."""
 TREND = 0.5
-"""Least size of Spearman's rank correlation of a similarity with the layer that counts as rising or falling."""
+"""Least absolute rank correlation of a similarity with the layer that counts as rising or falling."""
 MIN_LAYERS = 3
 
 Similarity = Literal["random", "self", "intra"]
-"""``random``: any two words of the corpus (the baseline). ``self``: one word in two different sentences; every such
-word counts the same. ``intra``: two different words of one sentence; every sentence that has two counts the same.
+"""``random``: any two words of the corpus (the baseline). ``self``: a word in two different sentences; every such word
+has equal weight. ``intra``: two different words of a sentence; every sentence that has two has equal weight.
 """
 
 PROPERTIES = {
@@ -45,26 +45,30 @@ PROPERTIES = {
     "self": "decreasing self-similarity",
     "intra": "increasing intra-similarity",
 }
-"""What the paper asks of each similarity."""
+"""The paper's requirement for each similarity."""
 ESTIMATE = np.dtype([("mean", np.float64), ("error", np.float64), ("pairs", np.int64), ("left_out", np.int64)])
-"""A mean cosine from -1 to 1, NaN without a pair; its standard error from the draw of pairs, 0 where all pairs were
-taken, NaN where fewer than two were drawn; the pairs; and the number of pairs with a zero vector after centering."""
+"""A mean cosine and its precision.
+
+``mean`` is from -1 to 1, or NaN without a pair. ``error`` is the standard error: 0 if all pairs were taken, NaN for
+fewer than two. ``pairs`` counts the pairs, and ``left_out`` those with a zero vector after centering.
+"""
 Verdict = tuple[bool | None, str]
-"""Whether a property holds, None where it is undefined; and the numbers that decide it, as a sentence."""
+"""Whether a property holds, None if undefined, and the numbers that decide it, as a sentence."""
 WordPairs = tuple[np.ndarray, np.ndarray, np.ndarray, bool]
-"""Two words of each pair, by their places in the corpus, and their weight, which sums to 1, shape (P,) each; and
-whether these are all pairs and not a sample.
+"""Both words of each pair, by place in the corpus, and the pairs' weights, which sum to 1, shape (P,) each; and whether
+these are all pairs rather than a sample.
 """
 
 LayerState = tuple[torch.Tensor, dict[CenteringKind, torch.Tensor | None]]
-"""Vectors of the sampled words in one layer, shape (U, D), and the means that every centering subtracts from them."""
+"""Vectors of the sampled words in a layer, shape (U, D), and the means that every centering subtracts from them."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
     """Similarities of a model's words, of type `ESTIMATE`; shape (centerings, layers, similarities).
 
-    `model` is its name and content; `words` are tokens that are not special, in `texts` texts; `empty` texts have none.
+    `model` is its name and content. `words` counts tokens that are not special, in `texts` texts; `empty` texts have
+    none.
     """
 
     model: str
@@ -84,7 +88,7 @@ class Diagnosis:
                 yield centering, layer, dict(zip(get_args(Similarity), named, strict=True))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return every number, ready for JSON, and whether the property of every similarity holds, by `judge`."""
+        """Return every number as JSON-compatible values, and the verdict of `judge` on every property."""
         counts = {name: getattr(self, name) for name in ("model", "texts", "words", "truncated", "empty")}
         rows = [{"centering": centering, "layer": layer, **estimates} for centering, layer, estimates in self.rows]
         verdicts = [
@@ -105,11 +109,12 @@ def diagnose(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Diagnosis:
-    """Measure how alike words are in every layer of a model, under every centering.
+    """Measure the similarity of words in every layer of a model, under every centering.
 
-    A word is a token that is not special. Means are over every word of the sentence, of the batch (32 texts in their
-    order) or of the corpus; ``background`` is measured where this package brings a mean vector for the model. All
-    centerings and layers use the same `pairs`, all there are or so many drawn at random.
+    A word is a token that is not special. Means are over all words of the sentence, the batch (32 texts in order) or
+    the corpus.
+    ``background`` is measured if there is a packaged mean vector for the model. All centerings and layers use the same
+    `pairs`: all there are, or that many drawn at random.
     """
     backend = _load(model, options, "none")
     encoder: Encoder = backend.model
@@ -121,7 +126,7 @@ def diagnose(
         rng, unknown = np.random.default_rng(seed), encoder.tokenizer.unk_token_id
         drawn = {similarity: pair_words(similarity, words, unknown, pairs, rng) for similarity in get_args(Similarity)}
         if undefined := ", ".join(similarity for similarity, (first, *_) in drawn.items() if len(first) == 0):
-            warn(f"undefined, for no two words of the texts can be compared: {undefined}; give more or longer texts.")
+            warn(f"undefined, because no two words can be compared: {undefined}; use more or longer texts.")
         sampled = np.unique(np.concatenate([np.r_[first, second] for first, second, *_ in drawn.values()]))
         layers = _read_layers(encoder, tokens, (text, sampled), options.batch_tokens, progress)
     with contextlib.suppress(ModelError):
@@ -135,11 +140,11 @@ def diagnose(
 
 
 def _tokenise(encoder: Encoder, texts: Sequence[str]) -> list[TextTokens]:
-    """Return the tokens of the texts that have a word."""
+    """Return the tokens of texts that have a word."""
     every = tokenise(encoder.tokenizer, texts, encoder.limit, drop_unknown=encoder.static)
     tokens = [text for text in every if (text.special == 0).any()]
     if len(tokens) < 2:
-        hint = "give 2 texts or more, in a language that the model knows: words of different texts are compared"
+        hint = "use 2 texts or more, in a language that the model knows: words of different texts are compared"
         raise InputError(f"texts with a word: {len(tokens)} of {len(texts)}; {hint}.")
     warn_about_small_samples({"": len(tokens)})
     if empty := len(texts) - len(tokens):
@@ -148,7 +153,7 @@ def _tokenise(encoder: Encoder, texts: Sequence[str]) -> list[TextTokens]:
 
 
 def _measure(layers: Sequence[LayerState], sampled: np.ndarray, drawn: Sequence[WordPairs]) -> np.ndarray:
-    """Return the estimates of every centering, layer and similarity, in this order of axes."""
+    """Return the estimates by centering, layer and similarity."""
     estimates = np.zeros((len(layers[0][1]), len(layers), len(drawn)), dtype=ESTIMATE)
     for k, (vectors, means) in enumerate(layers):
         for c, (centering, mean) in enumerate(means.items()):
@@ -164,15 +169,15 @@ def _load(model: str, options: RunOptions, centering: CenteringKind) -> TokenAli
 
 
 def judge(similarity: Similarity, means: np.ndarray) -> Verdict:
-    """Decide by the means per layer whether the property of a similarity (TWMD paper, section 5) holds.
+    """Decide from the means per layer whether a similarity's property (TWMD paper, section 5) holds.
 
     1. Zero expected similarity: the mean of random words is within `NEGLIGIBLE` of zero in every layer.
     2. Decreasing self-similarity: it is lower in the last layer than in the first by more than `NEGLIGIBLE`, and its
        rank correlation with the layer's number is at most -`TREND`.
-    3. Increasing intra-similarity: likewise, with the other sign.
+    3. Increasing intra-similarity: likewise, with the opposite sign.
 
-    The paper words the properties ("approximately", "in higher layers"); the bounds are ours. A similarity that is
-    undefined in a layer leaves its property undefined, and fewer than three layers leave properties 2 and 3 undefined.
+    The paper states the properties in words ("approximately", "in higher layers"); the bounds are ours. A property is
+    undefined if its similarity is undefined in some layer. Properties 2 and 3 need at least three layers.
     """
     if np.isnan(means).any():
         return None, f"undefined in {int(np.isnan(means).sum())} of {len(means)} layers"
@@ -199,9 +204,9 @@ def pair_words(
     pairs: int,
     rng: np.random.Generator,
 ) -> WordPairs:
-    """Pair the words of a corpus: all pairs where there are at most `pairs`, else that many, drawn with replacement.
+    """Pair the words of a corpus: all pairs if there are at most `pairs`, otherwise that many, drawn with replacement.
 
-    `words` are token id and text of every word, shape (W,) each; in ``self``, an `unknown` token is no word's partner.
+    `words` are every word's token id and text, shape (W,) each. In ``self``, an `unknown` token has no partner.
     """
     ids, text = words
     places = np.arange(len(ids))
@@ -210,16 +215,16 @@ def pair_words(
     if similarity == "intra":
         return _pair(places, text, ids, pairs, rng)
     known = places if unknown is None else places[ids != unknown]
-    numbers: dict[bytes, int] = {}  # texts of the same tokens are one sentence
+    numbers: dict[bytes, int] = {}  # texts with equal tokens are one sentence
     sentences = np.split(ids, np.flatnonzero(np.diff(text)) + 1)
-    sentence = np.array([numbers.setdefault(each.tobytes(), len(numbers)) for each in sentences])
+    sentence = np.array([numbers.setdefault(tokens.tobytes(), len(numbers)) for tokens in sentences])
     return _pair(known, ids[known], sentence[np.unique(text, return_inverse=True)[1]][known], pairs, rng)
 
 
 def _pair(places: np.ndarray, stratum: np.ndarray, label: np.ndarray, most: int, rng: np.random.Generator) -> WordPairs:
-    """Pair places of one stratum whose labels differ; every stratum that has such a pair counts the same.
+    """Pair places of one stratum with different labels. Every stratum with such a pair has equal weight.
 
-    All ordered pairs have a number, in the order of strata and labels: drawing a pair is drawing a number.
+    All ordered pairs have a number, in the order of strata and labels, so drawing a pair is drawing a number.
     """
     order = np.lexsort((label, stratum))
     places, stratum, label = places[order], stratum[order], label[order]
@@ -247,7 +252,7 @@ def _pair(places: np.ndarray, stratum: np.ndarray, label: np.ndarray, most: int,
 
 
 def _runs(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the start and the stop of the run of equal rows around each row; rows (W, keys) to two of shape (W,)."""
+    """Return the start and stop of the run of equal rows around each row; shape (W, keys) to two of (W,)."""
     new = np.r_[True, (keys[1:] != keys[:-1]).any(axis=1)][: len(keys)]
     starts = np.flatnonzero(new)
     run = np.cumsum(new) - 1
@@ -261,9 +266,9 @@ def _read_layers(
     batch_tokens: int | None,
     progress: Progress | None,
 ) -> list[LayerState]:
-    """Encode every text once, piece by piece; return every hidden state, the embeddings first, on the CPU.
+    """Encode every text once, in pieces; return every hidden state, embeddings first, on the CPU.
 
-    `words` are the text of every word, shape (W,), and the places of the words to return, ascending, shape (U,).
+    `words` are every word's text, shape (W,), and the places of the words to return, ascending, shape (U,).
     """
     layers, (text, sampled) = range(encoder.depth + 1), words
     expect(progress, len(tokens))
@@ -303,7 +308,7 @@ def _read_layers(
 
 
 def _pieces(lengths: np.ndarray, max_tokens: int) -> Iterator[tuple[int, int]]:
-    """Cut the texts into runs of whole batches with a number of tokens at most."""
+    """Cut the texts into runs of whole batches with at most `max_tokens` tokens."""
     start = 0
     for stop in [*range(BATCH_TEXTS, len(lengths), BATCH_TEXTS), len(lengths)]:
         if stop == len(lengths) or lengths[start : stop + BATCH_TEXTS].sum() > max_tokens:
@@ -312,10 +317,10 @@ def _pieces(lengths: np.ndarray, max_tokens: int) -> Iterator[tuple[int, int]]:
 
 
 def _directions(vectors: torch.Tensor, centering: CenteringKind, means: torch.Tensor | None) -> np.ndarray:
-    """Return vectors centered and of norm 1, NaN where centering leaves nothing; shape (U, D)."""
+    """Return vectors centered and scaled to norm 1, NaN if centering leaves nothing; shape (U, D)."""
     number = len(vectors)
     words = TokenVectors(vectors, torch.ones(number, dtype=torch.int64), positions=torch.arange(number))
-    # The rest of a sentence's words is not available here: its mean is subtracted like a batch's.
+    # The sentence's other words are not available here, so its mean is subtracted like a batch's.
     kind = "batch" if centering == "sentence" else centering
     (centered,) = center([words], kind, "unit", None if means is None else [means])
     directions = np.full(vectors.shape, np.nan, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""`Experiment`: a table or figure of a paper as data, read from ``PAPER.toml`` here, and its rows as metrics."""
+"""`Experiment`: a paper's table or figure as data, from ``PAPER.toml`` in this folder, and its rows as metrics."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from twmd_registry.registry.spec import make_spec, spec_with_keys
 
 AVERAGE = "Avg."
 UNNAMED = "paper"
-"""The source of printed numbers that have no encoder, or whose encoder the paper does not name."""
+"""Source of printed numbers without an encoder, or whose encoder the paper does not name."""
 ExperimentCell: TypeAlias = tuple[str, str, str]
-"""A column, its unit, which is a group (a language pair), a data set or `AVERAGE`, and a statistic of `MEASURES`."""
+"""A column, its unit (a group such as a language pair, a data set, or `AVERAGE`), and a statistic of `MEASURES`."""
 EVERY = "every"
-"""Stands for the values of an axis over all layers of the model."""
+"""Stands for all layers of the model as the values of an axis."""
 _SHARED = ("about", "encoders", "keys", "rows", "data", "defaults")
 _FOLDER = Path(__file__).parent
 
 
 class ExperimentRow(NamedTuple):
-    """A row of a table, printed or computed here, by the paper's name of the metric; values are NaN where undefined."""
+    """A row of a table, printed or computed, by the paper's name of the metric; values are NaN if undefined."""
 
     metric: str
     model: str
@@ -37,7 +37,7 @@ class ExperimentRow(NamedTuple):
 
     @property
     def source(self) -> str:
-        """Return the encoder with its layers."""
+        """The encoder with its layers."""
         return f"{self.model}, layer {self.layer}" if self.layer else self.model
 
 
@@ -46,26 +46,26 @@ class Experiment:
     """A table or figure of a paper.
 
     Attributes:
-        data: By set, its ``format`` and its possible ``paths``; maybe ``keys`` of the format, ``by_length`` (pairs are
-            batched by length), and ``hub``, its name on the Hub.
-        rows: By the paper's name, the keys of a metric's specification. ``layer`` may be ``own`` (the layer that the
-            user names, that the paper reads, or of the model's preset or rule), a share of the model's depth,
-            ``last:N`` (N layers or as many as there are) or ``last-N`` (N below the last). Besides: ``lexical`` (a
-            metric of SacreBLEU), ``member`` (a metric with its keys as text), ``members`` (the mean of other rows),
-            ``against`` (the keys of another row, correlated with instead of the ratings), ``half`` (``shorter`` or
-            ``longer`` pairs), ``optional`` (left out where its model is not installed).
-        columns: By name, a unit and the statistics; those of `printed`, the paper's own rows, are the same.
-        encoders: By model (``static`` for word vectors, ``other`` for any other), which of the paper's encoders it is
-            compared with; ``first`` and ``last`` are of those in `printed`.
-        keys: Keys of every row whose metric has them.
-        groups: By set, the groups that take part; where there are none, those that are columns, else all.
+        data: By set, its ``format`` and possible ``paths``. Optional: ``keys`` of the format, ``by_length`` (batch
+            pairs by length) and ``hub``, its name on the Hub.
+        rows: By the paper's name, the keys of a metric's specification. ``layer`` may be ``own`` (the user's, the
+            paper's, or that of the model's preset or rule), a share of the model's depth, ``last:N`` (N layers or as
+            many as there are) or ``last-N`` (N below the last). Other keys are ``lexical`` (a metric of SacreBLEU's),
+            ``member`` (a metric with its keys as text), ``members`` (the mean of other rows), ``against`` (the keys of
+            another row to correlate with instead of the ratings), ``half`` (``shorter`` or ``longer`` pairs) and
+            ``optional`` (skipped if its model is not installed).
+        columns: By name, a unit and the statistics; the same as for `printed`, the paper's own rows.
+        encoders: By model (``static`` for word vectors, ``other`` for any other), the paper's encoder to compare with;
+            ``first`` and ``last`` refer to those in `printed`.
+        keys: Keys of every row whose metric uses them.
+        groups: By set, the groups that take part; by default those that are columns, or else all.
         optional: Sets that may be missing.
-        weights: For ``groups`` and ``sets``, whether an average weighs them by ``size``; else all count alike.
-        vary: By key of the specification, the values that every row is computed with (`EVERY` layer, say).
-        offsets: The layers that are read, relative to ``own``.
-        picture: How a figure is drawn: ``kind``, and for curves ``panels``, ``x`` and ``logarithmic``.
-        plans: Pairs whose transport plans' marginal errors are measured as well.
-        centerings: Of a diagnosis of the model's word vectors, with what the paper says of its `properties`.
+        weights: For ``groups`` and ``sets``, whether an average is weighted by ``size``; otherwise weights are equal.
+        vary: By key of the specification, the values with which to compute every row (such as `EVERY` layer).
+        offsets: The layers to read, relative to ``own``.
+        picture: How to draw a figure: ``kind``, and for curves ``panels``, ``x`` and ``logarithmic``.
+        plans: Pairs whose transport plans' marginal errors are measured too.
+        centerings: For a diagnosis of the model's word vectors, with the paper's verdicts on its `properties`.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Experiment:
 
     @property
     def cells(self) -> tuple[ExperimentCell, ...]:
-        """Return the numbers of a row, in their order."""
+        """The numbers of a row, in order."""
         columns = self.columns.items()
         return tuple((column, unit, name) for column, (unit, *statistics) in columns for name in statistics)
 
@@ -102,7 +102,7 @@ class Experiment:
         return "layer" not in self.vary and any(layer == "own" or isinstance(layer, float) for layer in layers)
 
     def nearest(self, model: str, depth: int) -> str:
-        """Return the encoder of the paper that a model is compared with, by its name and layers (0: word vectors)."""
+        """Return the paper's encoder to compare a model with, by its name and number of layers (0: word vectors)."""
         models = list(dict.fromkeys(row.model for row in self.printed if row.model != UNNAMED)) or [UNNAMED]
         other = models[0 if self.encoders["other"] == "first" else -1]
         wanted = self.encoders.get("static" if depth == 0 else model, model)
@@ -115,9 +115,9 @@ def experiment_names() -> tuple[str, ...]:
 
 
 def read_experiment(name: str, members: Mapping[str, str] | None = None) -> Experiment:
-    """Read an experiment of `experiment_names`; `members` has, by row, what replaces the row's ``member``."""
+    """Read an experiment of `experiment_names`; `members` replaces some rows' ``member``."""
     if name not in experiment_names():
-        raise SpecError(f"no table or figure {name!r} to compute again; {menu(name, experiment_names())}.")
+        raise SpecError(f"unknown table or figure {name!r}; {menu(name, experiment_names())}.")
     paper, _, key = name.partition("-")
     shared = _papers()[paper]
     fields = shared.get("defaults", {}) | shared[key]
@@ -150,7 +150,7 @@ def read_experiment(name: str, members: Mapping[str, str] | None = None) -> Expe
 
 
 def _resolve(row: str, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Take the keys of the row that a row is the ``same`` as, then its own; rows that it names become their keys."""
+    """Merge the keys of a row and of the row that it is the ``same`` as; replace names of rows by their keys."""
     keys = dict(rows[row])
     if same := keys.pop("same", None):
         keys = _resolve(same, rows) | keys
@@ -168,13 +168,13 @@ def _papers() -> dict[str, dict[str, Any]]:
 
 
 TableMetric = MetricSpec | str
-"""A specification, or the name of a metric of SacreBLEU."""
+"""A specification, or the name of a metric of SacreBLEU's."""
 OWN, _DEEP = "own", "last"
 _NO_KEYS = {"lexical", "member", "against", "half", "optional"}
 
 
 class Setting(NamedTuple):
-    """One way to compute a row; `varied` has the values of varied keys, the rest is as in `Experiment.rows`."""
+    """One way to compute a row. `varied` has the values of varied keys; the rest is as in `Experiment.rows`."""
 
     row: str
     metric: TableMetric
@@ -185,16 +185,17 @@ class Setting(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Return the row's name with the varied keys and their values."""
+        """The row's name with the varied keys and their values."""
         return " ".join([self.row, *(f"{key}={value}" for key, value in self.varied.items())])
 
 
 def make_settings(
     experiment: Experiment, model: str, *, own: Sequence[int], requested_layer: int | None, depth: int
 ) -> list[Setting]:
-    """Make the settings of an experiment, row by row, the values of its last axis next to each other.
+    """Make the settings of an experiment, row by row, with the last axis varying fastest.
 
-    `own` are the layers of rows that read ``own``; `requested_layer` overrides the rows'; the model has `depth` layers.
+    `own` are the layers for rows with layer ``own``. `requested_layer` overrides the rows'. The model has `depth`
+    layers.
     """
     result = []
     axes = {key: range(1, depth + 1) if values == EVERY else values for key, values in experiment.vary.items()}

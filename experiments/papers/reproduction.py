@@ -1,4 +1,4 @@
-"""`Reproduction`: a table computed here, beside the paper's."""
+"""`Reproduction`: a recomputed table, beside the paper's."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from twmd_registry.metaeval.correlation import MIN_ROWS, correlate
 from twmd_registry.registry.metric_spec import MetricSpec
 
 Place = tuple[str, str]
-"""A set and a group of it."""
+"""A set and one of its groups."""
 GroupedSegments = dict[str, dict[str, RatedSegments]]
-"""By set, then by group, its segments in the order in which they are batched."""
+"""Segments by set and group, in the order in which they are batched."""
 HERE, AGREEMENT = "here", "rank agreement"
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """An experiment computed here, beside the paper's encoder `near`.
+    """A recomputed experiment, beside the paper's encoder `near`.
 
-    By setting: the specification as it was applied (None for a metric of SacreBLEU) and the signature; values have
-    shape (settings, cells), NaN where undefined. `segments` count our data by column; scores are by row and place.
+    `specs` and `signatures` are per setting; a specification is as applied, None for a metric of SacreBLEU's. `values`
+    has shape (settings, cells), NaN if undefined. `segments` counts our data by column. `scores` are by row and place.
     """
 
     experiment: Experiment
@@ -46,12 +46,12 @@ class Reproduction:
 
     @property
     def model(self) -> str:
-        """Return the models of the rows, without whose they are or the folders they are in."""
+        """The models of the rows, without owners or folders."""
         return ", ".join(dict.fromkeys(short_name(spec.model) for spec in self.specs if spec and spec.model))
 
     @property
     def title(self) -> str:
-        """Return what is shown and by which model."""
+        """What the table shows, and the model."""
         statistics = {tuple(cells[1:]) for cells in self.experiment.columns.values()}
         scale = "" if self.experiment.scale == 1 else f"{self.experiment.scale} x "
         cells = f" Cells: {scale}{' / '.join(*statistics)}." if len(statistics) == 1 else ""
@@ -60,7 +60,7 @@ class Reproduction:
 
     @functools.cached_property
     def rows(self) -> tuple[ExperimentRow, ...]:
-        """Return our rows."""
+        """Our rows."""
         layers = ("" if spec is None or spec.layer is None else str(spec.layer) for spec in self.specs)
         return tuple(
             ExperimentRow(setting.row, HERE, layer, tuple(values))
@@ -69,7 +69,7 @@ class Reproduction:
 
     @functools.cached_property
     def compared(self) -> tuple[tuple[ExperimentRow, ExperimentRow], ...]:
-        """Return our rows with the paper's of the encoder `near`, or of none; of several layers in their order."""
+        """Our rows paired with the paper's for the encoder `near` or for none; several layers are paired in order."""
         result = []
         for metric in dict.fromkeys(row.metric for row in self.rows):
             ours = [row for row in self.rows if row.metric == metric]
@@ -79,7 +79,7 @@ class Reproduction:
         return tuple(result)
 
     def rank_agreement(self) -> dict[str, tuple[int, tuple[float, ...]]]:
-        """Return, by the paper's layer (empty for one), the rows, and per cell tau-b of our order with the paper's."""
+        """Return the number of rows and, per cell, tau-b with the paper's order, by layer ("" for one)."""
         several = len(self.experiment.offsets) > 1
         layers = [theirs.layer if several else "" for _, theirs in self.compared]
         result = {}
@@ -91,11 +91,11 @@ class Reproduction:
         return result
 
     def table(self) -> TextTable:
-        """Arrange our rows, each followed by the paper's and the difference; of what is varied, a column per value."""
+        """Arrange our rows, each followed by the paper's and the difference; varied keys give a column per value."""
         return self._by_axis() if self.experiment.vary else self._beside()
 
     def text(self, form: str) -> str:
-        """Write the table in a form of `FORMATS`; ``tsv`` has a line per number, ours in full."""
+        """Write the table in a form of `FORMATS`; ``tsv`` has a line per number, ours in full precision."""
         if form == "tsv" and not self.experiment.vary:
             every = list(self._lines())
             lines = [tuple("" if v != v else str(v) for v in line.values()) for line in every]  # noqa: PLR0124
@@ -103,7 +103,7 @@ class Reproduction:
         return as_text(self.table(), form)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return our numbers in full, NaN where undefined: a row per number, with the paper's and the signatures."""
+        """Return our numbers in full precision (NaN if undefined), the paper's, and signatures."""
         if self.experiment.vary:
             rows: list[dict[str, Any]] = [
                 {"metric": setting.row, **setting.varied, "column": column, "unit": unit, "statistic": statistic}
@@ -135,7 +135,7 @@ class Reproduction:
         return TextTable(self.title, ("metric", "source", *columns), lines)
 
     def _cells(self, values: Sequence[float], sign: str = "", decimals: int | None = None) -> list[str]:
-        """Write the numbers of a row, a text per column."""
+        """Format the numbers of a row, one text per column."""
         digits, numbers = self.experiment.decimals if decimals is None else decimals, iter(values)
         return [
             " / ".join(_rounded(number, digits, sign) for number in itertools.islice(numbers, len(statistics)))
@@ -143,7 +143,7 @@ class Reproduction:
         ]
 
     def _lines(self) -> Iterator[dict[str, str | int | float]]:
-        """Yield a line per number, by head; NaN where there is none."""
+        """Yield a line per number, by heading; NaN if there is none."""
         undefined, printed = (math.nan,) * len(self.experiment.cells), self.experiment.printed
         models = list(dict.fromkeys(row.model for row in printed))
         heads = ("metric", "layer", "column", "segments", "statistic", HERE, *models, "difference")

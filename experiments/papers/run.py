@@ -1,4 +1,4 @@
-"""Computes experiments on rated data, as tables beside the paper's, and draws its figures, as PNG, SVG and CSV."""
+"""Compute experiments on rated data, beside the paper's tables, and draw its figures as PNG, SVG and CSV."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ from twmd_registry.report import figures
 from twmd_registry.tensors import PaddedTokens
 
 Scores = Mapping[TableMetric, Mapping[Place, np.ndarray]]
-"""By metric and place, a score per segment."""
+"""By metric and place, one score per segment."""
 Signed = dict[TableMetric, tuple[MetricSpec | None, str]]
-"""By metric, its specification as it was applied (None for a metric of SacreBLEU) and its signature."""
+"""By metric, its specification as applied (None for a metric of SacreBLEU's) and its signature."""
 VARIED = ("metric", "centering", "layer", "temperature", "iterations")
-"""Keys of the specification that a figure's data have."""
+"""Keys of the specification in a figure's data."""
 NamedFile: TypeAlias = tuple[str, bytes]
 
 
@@ -61,10 +61,10 @@ def reproduce(
     options: RunOptions | None = None,
     progress: Progress | None = None,
 ) -> list[Reproduction]:
-    """Compute experiments of the same data again with any model; each text is encoded once for all their rows.
+    """Recompute experiments on the same data with any model, encoding each text once for all rows.
 
-    Without a `layer`, it is the paper's for its models, else that of the model's preset or rule. With `hub`, what the
-    folder of rated data does not hold is read from the Hugging Face Hub.
+    `layer` defaults to the paper's for its models, otherwise to that of the model's preset or rule. With `hub`, data
+    missing from the folder are read from the Hugging Face Hub.
     """
     options = options or RunOptions()
     for experiment in experiments:
@@ -72,26 +72,26 @@ def reproduce(
     rated = split_groups(experiments[0], read_sources(experiments[0], folder, hub=hub))
     with ExitStack() as stack:
         depth = 1
-        if any(map(_needs_depth, experiments)):  # of word vectors it is 0
+        if any(map(_needs_depth, experiments)):  # 0 for word vectors
             spec = make_spec(MetricName.MOVERSCORE, "wmd", model=model, layer="last:1")
             depth = stack.enter_context(Scorer(spec, options)).spec.layers[-1]
         settings = {}
         for experiment in experiments:
             layers = _own_layers(experiment, model, layer, options, stack)
             settings[experiment.name] = make_settings(experiment, model, own=layers, requested_layer=layer, depth=depth)
-        every = [setting for settings_of_one in settings.values() for setting in settings_of_one]
-        scorers = _open(every, options, stack)
-        labels = {setting.metric: setting.row for setting in reversed(every) if setting.metric in scorers}
+        flat = [setting for settings_of_one in settings.values() for setting in settings_of_one]
+        scorers = _open(flat, options, stack)
+        labels = {setting.metric: setting.row for setting in reversed(flat) if setting.metric in scorers}
         for name, groups in rated.items() if not any(experiment.vary for experiment in experiments) else ():
             references = [texts for segments in groups.values() for texts in segments.references]
             warn_about_overlap(labels.values(), [scorers[metric] for metric in labels], references, name)
         signed: Signed = {metric: (scorer.spec, scorer.signature) for metric, scorer in scorers.items()}
-        scores = _score(every, scorers, rated, progress)
+        scores = _score(flat, scorers, rated, progress)
         first = next(segments for groups in rated.values() for segments in groups.values())
         lexical = [metric for metric in scores if isinstance(metric, str)]
         signed |= {metric: (None, score_lexically(metric, first)[1]) for metric in lexical}
         tabulate = partial(_tabulate, signed=signed, scores=scores, rated=rated)
-        return [tabulate(each, settings[each.name], near=each.nearest(model, depth)) for each in experiments]
+        return [tabulate(e, settings[e.name], near=e.nearest(model, depth)) for e in experiments]
 
 
 def diagnose_words(
@@ -103,7 +103,7 @@ def diagnose_words(
     layer: int | None = None,
     progress: Progress | None = None,
 ) -> Diagnosis:
-    """Diagnose a model's words on the different references of the experiment's set, under its ``centerings``."""
+    """Diagnose a model's words on the distinct references of the experiment's set, under its ``centerings``."""
     _refuse(experiment, model, layer)
     (rated,) = read_sources(experiment, folder).values()
     result = diagnose(model, list(dict.fromkeys(rated.references)), options, progress=progress)
@@ -114,7 +114,7 @@ def diagnose_words(
 def _own_layers(
     experiment: Experiment, model: str, layer: int | None, options: RunOptions, stack: ExitStack
 ) -> list[int]:
-    """Return the layers of rows that read ``own``: asked for, else the paper's, else of the preset or rule."""
+    """Return the layers for rows with layer ``own``: the requested, else the paper's, else the preset's or rule's."""
     rows = (experiment.keys | keys for keys in experiment.rows.values())
     if "layer" in experiment.vary or all(row.get("layer") != OWN for row in rows):
         return []
@@ -130,10 +130,10 @@ def _own_layers(
 
 def _refuse(experiment: Experiment, model: str, layer: int | None) -> None:
     if experiment.fine_tuned and model == EMBEDDED_MODEL:
-        what = "of models that were fine-tuned on WMT15-16: name such a model by --set model=MODEL"
-        raise SpecError(f"{experiment.name} is {what}.")
+        what = "needs a model that was fine-tuned on WMT15-16: use --set model=MODEL"
+        raise SpecError(f"{experiment.name} {what}.")
     if layer is not None and not experiment.reads_one_layer:
-        raise SpecError(f"{experiment.name} does not read one layer alone: leave layer={layer} out.")
+        raise SpecError(f"{experiment.name} does not read a single layer: leave out layer={layer}.")
 
 
 def _needs_depth(experiment: Experiment) -> bool:
@@ -143,7 +143,7 @@ def _needs_depth(experiment: Experiment) -> bool:
 
 
 def _open(settings: Iterable[Setting], options: RunOptions, stack: ExitStack) -> dict[TableMetric, Scorer]:
-    """Make the scorer of every metric of ours, and load its model, so that errors come before scoring."""
+    """Make a scorer for each of our metrics, and load its model, so that errors come before scoring."""
     scorers: dict[TableMetric, Scorer] = {}
     for setting in settings:
         for metric in (setting.metric, setting.against):
@@ -167,7 +167,7 @@ def _score(
     rated: GroupedSegments,
     progress: Progress | None,
 ) -> Scores:
-    """Score every group by every metric."""
+    """Score every group with every metric."""
     metrics = (metric for setting in settings for metric in (setting.metric, setting.against))
     lexical = dict.fromkeys(metric for metric in metrics if isinstance(metric, str))
     opened = list(scorers.values())
@@ -198,8 +198,8 @@ def _tabulate(
     measured: dict[Place, dict[str, np.ndarray]] = {}  # shape (settings,) each
     for name, groups in rated.items():
         for group, segments in groups.items():
-            asked = [statistic for _, unit, statistic in experiment.cells if unit in {AVERAGE, name, group}]
-            statistics = list(dict.fromkeys(asked))
+            requested = [statistic for _, unit, statistic in experiment.cells if unit in {AVERAGE, name, group}]
+            statistics = list(dict.fromkeys(requested))
             samples = [_sample(setting, scores, (name, group), segments) for setting in settings]
             values = measure(samples, statistics, f"{name}, {group}" if len(groups) > 1 else name)
             measured[name, group] = dict(zip(statistics, experiment.scale * values.T, strict=True))
@@ -218,7 +218,7 @@ def _tabulate(
 
 
 def _sample(setting: Setting, scores: Scores, place: Place, segments: RatedSegments) -> tuple[np.ndarray, np.ndarray]:
-    """Return a setting's scores and what they are compared with."""
+    """Return a setting's scores and the values to compare them with."""
     compared = scores[setting.metric][place]
     other = segments.ratings if setting.against is None else scores[setting.against][place]
     if not setting.half:
@@ -235,7 +235,7 @@ def _average(
     measured: Mapping[Place, Mapping[str, np.ndarray]],
     rated: GroupedSegments,
 ) -> tuple[int, np.ndarray | float]:
-    """Return a cell's segments, and its number by setting, averaged over groups, then sets; shape (settings,)."""
+    """Return a cell's number of segments, and its value by setting, averaged over groups, then sets; (settings,)."""
     sets, weights, (_, unit, statistic) = [], [], cell
     for name, groups in rated.items():
         sizes = {group: len(segments.ratings) for group, segments in groups.items() if unit in {AVERAGE, name, group}}
@@ -250,14 +250,14 @@ def _average(
 
 
 def read_sources(experiment: Experiment, folder: Path | None, *, hub: bool = False) -> dict[str, RatedSegments]:
-    """Read the sets of an experiment, each under one of its ``paths`` in the folder, or else from the Hub."""
+    """Read an experiment's sets, each from one of its ``paths`` in the folder, or else from the Hub."""
     result = {
         name: next((folder / place for place in source["paths"] if (folder / place).exists()), None) if folder else None
         for name, source in experiment.data.items()
     }
     needed = [name for name in experiment.data if name not in experiment.optional]
     if lacking := [experiment.data[name]["paths"][0] for name in needed if not result[name]]:
-        raise FileError(f"expected {', '.join(dict.fromkeys(lacking))} in {folder}; not there.")
+        raise FileError(f"expected {', '.join(dict.fromkeys(lacking))} in {folder}; not found.")
     read = {}
     for name, source in experiment.data.items():
         path = result[name]
@@ -276,16 +276,16 @@ def read_sources(experiment: Experiment, folder: Path | None, *, hub: bool = Fal
 
 
 def _read(source: Mapping[str, object], path: Path) -> RatedSegments:
-    """Read a set; a reference that a row has twice is read once."""
+    """Read a set; a row's repeated reference is read once."""
     rated = FORMATS[str(source["format"])](path, **source.get("keys", {}))  # type: ignore[arg-type]
     if source.get("by_length"):
         rated = select(rated, np.argsort(pair_lengths(rated), kind="stable"))
     references = [texts if isinstance(texts, str) else list(dict.fromkeys(texts)) for texts in rated.references]
-    return rated._replace(references=references)  # the best reference, which counts, is the same
+    return rated._replace(references=references)  # does not change the best reference, which counts
 
 
 def pair_lengths(rated: RatedSegments) -> np.ndarray:
-    """Return the mean number of characters of a pair's two texts; shape (segments,)."""
+    """Return the mean length of a pair's two texts in characters; shape (segments,)."""
     pairs = zip(rated.predictions, rated.references, strict=True)
     return np.array([(len(text) + len(other)) / 2 for text, other in pairs])
 
@@ -295,16 +295,16 @@ def split_groups(experiment: Experiment, sources: Mapping[str, RatedSegments]) -
     units, result = dict.fromkeys(unit for _, unit, _ in experiment.cells), GroupedSegments()
     columns = tuple(unit for unit in units if unit not in {AVERAGE, *experiment.data})
     for name, rated in sources.items():
-        wanted, groups = experiment.groups.get(name, columns), np.array(rated.group)
-        if missing := [group for group in wanted if group not in rated.group]:
-            raise FileError(f"{name} has no row of {', '.join(missing)}: the table's groups are {', '.join(wanted)}.")
-        kept = [group for group in dict.fromkeys(rated.group) if not wanted or group in wanted]
+        selected, groups = experiment.groups.get(name, columns), np.array(rated.group)
+        if missing := [group for group in selected if group not in rated.group]:
+            raise FileError(f"{name} has no row of {', '.join(missing)}: the table's groups are {', '.join(selected)}.")
+        kept = [group for group in dict.fromkeys(rated.group) if not selected or group in selected]
         result[name] = {group: select(rated, np.flatnonzero(groups == group)) for group in kept}
     return result
 
 
 Measure = Callable[[np.ndarray, np.ndarray], float]
-"""From scores and ratings, shape (N,) each, to a number; raises InputError where it is undefined."""
+"""Maps scores and ratings, shape (N,) each, to a number; raises InputError if it is undefined."""
 
 
 def roc_curve(scores: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -319,30 +319,30 @@ def roc_curve(scores: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def roc_area(scores: np.ndarray, positive: np.ndarray) -> float:
-    """Return the area under the curve: how often a positive scores higher than a negative, ties counting half."""
+    """Return the area under the curve: how often a positive scores higher than a negative; ties count half."""
     false, true = roc_curve(scores, positive)
     return float(trapezoid(true, false))
 
 
 def _of_half(scores: np.ndarray, ratings: np.ndarray, *, upper: bool) -> float:
-    """Correlate within one half of the ratings; segments of one rating are in the data's order."""
+    """Correlate within one half of the ratings; equal ratings stay in the data's order."""
     order, half = np.argsort(ratings, kind="stable"), len(ratings) // 2
     rows = order[half:] if upper else order[:half]
     return correlate("pearson", scores[rows], ratings[rows])
 
 
 def _outer_quarters(scores: np.ndarray, ratings: np.ndarray) -> float:
-    """Return the area under the ROC curve of the lowest against the highest quarter of the ratings."""
+    """Return the area under the ROC curve for the lowest against the highest quarter of the ratings."""
     order, quarter = np.argsort(ratings, kind="stable"), len(ratings) // 4
     rows = np.r_[order[:quarter], order[len(order) - quarter :]]
     return roc_area(scores[rows], np.arange(2 * quarter) >= quarter)
 
 
 def _moment(scores: np.ndarray, ratings: np.ndarray, *, label: int, deviation: bool) -> float:
-    """Return the mean or the sample standard deviation of the scores of a class."""
+    """Return the mean or sample standard deviation of a class's scores."""
     chosen = scores[ratings == label]
     if len(chosen) < 2:
-        raise InputError(f"2 or more segments of class {label} are needed, there are {len(chosen)}")
+        raise InputError(f"expected at least 2 segments of class {label}, found {len(chosen)}")
     return float(chosen.std(ddof=1) if deviation else chosen.mean())
 
 
@@ -358,7 +358,7 @@ MEASURES: dict[str, Measure] = {
 
 
 def measure(samples: Sequence[tuple[np.ndarray, np.ndarray]], statistics: Sequence[str], place: str) -> np.ndarray:
-    """Measure rows' scores and ratings, shape (N,) each, at a `place` named in warnings; shape (rows, statistics)."""
+    """Measure rows' scores and ratings, shape (N,) each; return shape (rows, statistics). Warnings name the `place`."""
     result = np.full((len(samples), len(statistics)), np.nan)
     reasons: dict[int, str] = {}
     for i, sample in enumerate(samples):
@@ -374,7 +374,7 @@ def measure(samples: Sequence[tuple[np.ndarray, np.ndarray]], statistics: Sequen
 
 
 def draw_pictures(result: Reproduction, options: RunOptions) -> Iterator[NamedFile]:
-    """Yield the figure of an experiment; nothing for a table."""
+    """Yield an experiment's figure; nothing for a table."""
     if result.experiment.picture:
         yield from _PICTURES[result.experiment.picture["kind"]](result, options)
 
@@ -415,7 +415,7 @@ def _draw_curves(result: Reproduction, options: RunOptions) -> Iterator[NamedFil
 
 
 def _draw_scatter(result: Reproduction, _options: RunOptions) -> Iterator[NamedFile]:
-    """Draw scores against ratings of one group, a panel per row."""
+    """Draw scores against ratings of one group, with a panel per row."""
     group = result.experiment.cells[0][1]
     (place, ratings), *_ = [
         ((name, group), groups[group].ratings) for name, groups in result.rated.items() if group in groups
@@ -427,7 +427,7 @@ def _draw_scatter(result: Reproduction, _options: RunOptions) -> Iterator[NamedF
 
 
 def _draw_matrix(result: Reproduction, _options: RunOptions) -> Iterator[NamedFile]:
-    """Draw the correlations of measures with each other, a matrix per column; a row's name holds two measures."""
+    """Draw pairwise correlations of measures, with a matrix per column; a row's name has two measures."""
     pairs = [tuple(setting.row.split(" ~ ")) for setting in result.settings]
     names = list(dict.fromkeys(name for pair in pairs for name in pair))
     panels = {}
@@ -467,14 +467,16 @@ def draw_data_sets(result: Mapping[str, Reproduction]) -> Iterator[NamedFile]:
 
 
 def first_pairs(result: Reproduction) -> tuple[str, RatedSegments]:
-    """Return the name of the first group, and its first ``plans`` pairs, which keep their batches."""
+    """Return the first group's name, and its first ``plans`` pairs, which keep their batches."""
     group, segments = next(iter(next(iter(result.rated.values())).items()))
     return group, select(segments, np.arange(min(result.experiment.plans, len(segments.ratings))))
 
 
 def marginal_errors(result: Reproduction, options: RunOptions) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Measure ``sum_j |sum_i pi_ij - 1/n|`` of plans after every number of Sinkhorn sweeps, averaged over pairs (TWMD
-    paper, Figure 4, right). Returns, by temperature as a line's name, the numbers of sweeps and the errors.
+    """Measure plans' ``sum_j |sum_i pi_ij - 1/n|`` after each number of Sinkhorn sweeps, averaged over pairs.
+
+    This is the TWMD paper's Figure 4, right. Returns, by temperature as a line's name, the numbers of sweeps and the
+    errors.
     """
     _, rated = first_pairs(result)
     first = result.settings[0].metric
@@ -485,7 +487,7 @@ def marginal_errors(result: Reproduction, options: RunOptions) -> dict[str, tupl
         similarities = [scores.explain(i).similarities for i in range(len(rated.ratings))]
     aligned = [matrix for matrix in similarities if matrix.size]
     if not aligned:
-        raise InputError("none of the pairs has tokens on both sides: there is no plan to measure.")
+        raise InputError("no pair has tokens on both sides: there is no plan to measure.")
     temperatures, sweeps = (result.experiment.vary[key] for key in ("temperature", "iterations"))
     lines = {}
     for temperature in temperatures:
@@ -498,7 +500,7 @@ def marginal_errors(result: Reproduction, options: RunOptions) -> dict[str, tupl
 def _marginal_error(similarities: np.ndarray, spec: MetricSpec) -> float:
     """Return the distance of the plan's column sums from the marginal, in float64."""
     s = torch.from_numpy(similarities).to(torch.float64)[None]  # (1, N, M)
-    # Weights of 1 change nothing, but keep the shares in float64.
+    # Weights of 1 have no effect except to keep the shares in float64.
     x, y = (PaddedTokens(torch.ones(1, n, dtype=torch.bool), torch.ones(1, n).double()) for n in s.shape[1:])
     columns = sinkhorn_plan(s, x, y, spec).sum(1)  # (1, M)
     return float((columns - 1 / s.shape[2]).abs().sum())

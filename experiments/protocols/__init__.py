@@ -1,1 +1,1 @@
-"""Protocols of shared tasks: their averages over tasks, their files, and what a difference of scores means."""
+"""Protocols of shared tasks: their averages, their files, and the meaning of a difference of scores."""

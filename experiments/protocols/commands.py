@@ -1,4 +1,4 @@
-"""``task``, ``submit`` and ``accuracy``: how shared tasks rank metrics, what they ask for, what a difference means."""
+"""``task``, ``submit`` and ``accuracy``: rank metrics like shared tasks, write their files, interpret a difference."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from twmd_registry.registry.names import SEGMENT_LEXICAL
 from twmd_registry.registry.paths import write_file
 
 SUBMITTED = re.compile(r"[A-Za-z0-9_-]+")
-"""A metric's name in a submission."""
+"""A valid metric name in a submission."""
 SHARES = (0.6, 0.75, 0.9, 0.95)
-"""Shares of comparisons in which people agree with a difference of scores."""
+"""Shares of comparisons in which humans agree with a difference of scores."""
 SEGMENTS = (100, 300, 1000, 3000)
 
 
-COMPARED = "Metrics, 'METRIC;KEY=VALUE;...' with keys of their own, signatures, bleu, chrf, chrf++."
-OFFICIAL = "Also rank the metrics whose scores the shared task has published beside the data (mte:FOLDER)."
+COMPARED = "Metrics, 'METRIC;KEY=VALUE;...' with their own keys, signatures, bleu, chrf, chrf++."
+OFFICIAL = "Also rank the metrics whose scores the shared task published beside the data (mte:FOLDER)."
 TRIALS = "Trials of the permutation tests by which wmt22 ranked metrics (default: 0, ranks of the values)."
 
 
@@ -49,12 +49,12 @@ TRIALS = "Trials of the permutation tests by which wmt22 ranked metrics (default
 @declare.output_format(*declare.RESULT_FORMATS)
 @declare.run_options
 def task_command(arguments: Arguments) -> int:
-    """Rank metrics as the metrics shared task of a year did, over the language pairs that the data have.
+    """Rank metrics as a year's metrics shared task did, over the language pairs in the data.
 
-    DATA is rated data with items and systems, as mte:FOLDER in the layout of mt-metrics-eval.
+    DATA is rated data with items and systems, such as mte:FOLDER in the layout of mt-metrics-eval.
     """
     if arguments.trials and arguments.year != RANKED:
-        raise SpecError(f"--trials is of {RANKED}, which averaged ranks: leave it out.")
+        raise SpecError(f"--trials applies to {RANKED}, which averaged ranks: leave it out.")
     options, rated = options_of(arguments), read_rated(arguments.data)
     metrics = [metric.spec or metric.name for metric in arguments.requested]
     official = read_official(arguments.data, rated) if arguments.official else []
@@ -67,7 +67,7 @@ def task_command(arguments: Arguments) -> int:
         seed=arguments.seed,
     )
     if arguments.year == RANKED and arguments.data.startswith("mte:"):
-        pairs_of_task(arguments.year, rated)  # refused before warnings of what they lack
+        pairs_of_task(arguments.year, rated)  # refuse the data before warnings about what they lack
         rated = read_divisions(arguments.data, rated)
     first = "loading the model" if any(metric.spec for metric in arguments.requested) else ""
     with progress_bar(first=first) as progress:
@@ -87,30 +87,32 @@ def task_command(arguments: Arguments) -> int:
 @declare.output("Where the files are written.", required=True)
 @declare.run_options
 def submit_command(arguments: Arguments) -> int:
-    """Score every output of a test set of the metrics shared task, and write the files that it asks for.
+    """Score every output of a test set of the metrics shared task, and write the files to submit.
 
-    DIR is in the layout of mt-metrics-eval. Written are the tables of the task, the score files that mt-metrics-eval
-    reads, and the signatures.
+    DIR is in the layout of mt-metrics-eval. The files are the task's tables, the score files of mt-metrics-eval and the
+    signatures.
     """
     (requested,), name = arguments.requested, arguments.name or arguments.metrics[0]
     if not SUBMITTED.fullmatch(name):
-        raise SpecError(f"--name {name}: expected letters, digits, - and _, as the shared task has them.")
+        raise SpecError(f"--name {name}: expected letters, digits, - and _, as in the shared task.")
     year = arguments.test_set or arguments.folder.resolve().name
     if not SUBMITTED.fullmatch(year):
-        raise SpecError(f"the test set {year!r}: expected letters, digits, - and _; name it by --test-set.")
+        raise SpecError(f"test set {year!r}: expected letters, digits, - and _; name it with --test-set.")
     against = {member.against for member in requested.spec.members_or_self}
     outputs = read_outputs(arguments.folder, {None, "source"} if "both" in against else against)
     stems = {name, *(f"metric-scores/{output.pair.name}/{name}-{output.reference}" for output in outputs)}
     for stem in stems:
         if any(arguments.output.glob(f"{stem}.*")):
-            raise FileError(f"{arguments.output} holds scores of {name} already: remove them, or give another folder.")
+            raise FileError(
+                f"{arguments.output} already holds scores of {name}: remove them, or choose another folder."
+            )
     segments = sum(len(output.predictions) for output in outputs)
     with progress_bar(total=segments) as progress:
         (scorer,) = make_scorers([requested], options_of(arguments))
         from twmd_registry.engine.scorer import score_all
 
         texts = [(output.predictions, output.references, output.sources) for output in outputs]
-        scored = [score_all([scorer], *each, progress=progress)[0] for each in texts]
+        scored = [score_all([scorer], *arguments_of_output, progress=progress)[0] for arguments_of_output in texts]
     results = [(result.score, result.scores) for result in scored]
     for path, text in submission_files(name, year, outputs, results).items():
         write_file(arguments.output / path, text.encode())
@@ -133,9 +135,9 @@ def submit_command(arguments: Arguments) -> int:
 @declare.output_format(*declare.RESULT_FORMATS)
 @declare.run_options
 def accuracy_command(arguments: Arguments) -> int:
-    """Fit which difference of two systems' scores people agree with, by the number of segments (Kocmi et al. 2024).
+    """Fit the difference of two systems' scores that humans agree with, by number of segments (Kocmi et al. 2024).
 
-    The data name the item and the system of every segment, of five systems or more.
+    The data name the item and system of every segment, with at least five systems.
     """
     data = read_all_rated(arguments.data)
     from experiments.protocols.delta_accuracy import fit_delta_accuracy
@@ -158,7 +160,7 @@ def accuracy_command(arguments: Arguments) -> int:
         say(as_json({"signature": scorer.signature, "systems": fit.systems, "differences": rows}))
         return 0
     cells = {place: f"{value:.4f} {between(low, high, 4)}" for place, (value, low, high) in estimates.items()}
-    title = f"Difference of two systems' scores that people agree with, {fit.systems} systems"
+    title = f"Difference of two systems' scores that humans agree with, {fit.systems} systems"
     lines = [(str(n), *(cells[n, share] for share in SHARES)) for n in SEGMENTS]
     table = TextTable(title, ("segments", *(f"{share:.0%}" for share in SHARES)), lines)
     say(f"{as_text(table, SUFFIXES[arguments.format])}\n\n{scorer.signature}")

@@ -1,7 +1,7 @@
-"""What a difference of two systems' scores means: how often people prefer the system that scores higher.
+"""The meaning of a difference of two systems' scores: how often humans prefer the system that scores higher.
 
-Kocmi, Zouhar, Federmann and Post (2024): for two systems whose scores on n segments differ by x it is ``p(x, n) = Phi(x
-/ sqrt(s^2 + t^2 / n))``; metric and people disagree about whole systems by s, about segments by t.
+Kocmi, Zouhar, Federmann and Post (2024): if two systems' scores on n segments differ by x, it is ``p(x, n) = Phi(x /
+sqrt(s^2 + t^2 / n))``. Metric and humans disagree by s about whole systems, and by t about segments.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from twmd_registry.metaeval.agreement import LEVEL
 from twmd_registry.metaeval.correlation import place_systems
 
 SIZES = (50, 100, 200, 400, 800, 1600)
-"""Segments of the comparisons that are fitted on, beside all segments."""
+"""Numbers of segments in the fitted comparisons, in addition to all segments."""
 DRAWS, RESAMPLES = 20, 200
-"""Draws of segments of every size; resamples of systems for the interval."""
+"""Draws of segments per number; resamples of systems for the interval."""
 MIN_SYSTEMS = 5
 COMPARISON = np.dtype("f8, i8, ?, i8, i8, f8")
 COMPARISON.names = ("difference", "segments", "agreed", "first", "second", "weight")
-"""Two systems on the same segments: the difference of their scores, 0 or more; whether people prefer the system that
-scores higher, over all segments; the systems' numbers; a weight, by which every number of segments counts the same."""
+"""Two systems on the same segments: the absolute difference of their scores; whether humans prefer the system that
+scores higher, over all segments; the systems' numbers; and a weight that balances the numbers of segments."""
 
 
 def list_comparisons(scores: Sequence[float], rated: RatedSegments) -> np.ndarray:
-    """Compare the systems of every group on samples of the segments that all of them have; return `COMPARISON` rows."""
+    """Compare the systems of every group on samples of their common segments; return `COMPARISON` rows."""
     items, every_system = (np.array(require_labels(rated, role, "a fit of accuracy")) for role in ("item", "system"))
     rng, rows, counted = np.random.default_rng(0), list[tuple[float, ...]](), 0
     for group in sorted(set(rated.group)):
@@ -42,7 +42,7 @@ def list_comparisons(scores: Sequence[float], rated: RatedSegments) -> np.ndarra
             rows += _compare(np.asarray(scores)[place], rated.ratings[place].mean(axis=1), counted, rng)
             counted += len(systems)
     if not rows:
-        raise InputError(f"comparisons of systems need {MIN_SYSTEMS} systems with segments in common.")
+        raise InputError(f"comparisons of systems need {MIN_SYSTEMS} systems with common segments.")
     comparisons = np.array([(*row, 0.0) for row in rows], dtype=COMPARISON)
     _, code, counts = np.unique(comparisons["segments"], return_inverse=True, return_counts=True)
     comparisons["weight"] = 1 / counts[code]
@@ -52,7 +52,7 @@ def list_comparisons(scores: Sequence[float], rated: RatedSegments) -> np.ndarra
 def _compare(
     scores: np.ndarray, people: np.ndarray, start: int, rng: np.random.Generator
 ) -> Iterator[tuple[float, ...]]:
-    """Yield difference, segments, agreement and the systems' numbers of every comparison in one group."""
+    """Yield difference, segments, agreement and the systems' numbers for every comparison in a group."""
     most = scores.shape[1]
     for size, draws in (*((size, DRAWS) for size in SIZES if size < most), (most, 1)):
         for _ in range(draws):

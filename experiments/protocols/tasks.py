@@ -1,9 +1,9 @@
-"""The weighted averages by which the metrics shared task has ranked metrics, on whatever of its data there are.
+"""The weighted averages by which the metrics shared task ranked metrics, on whatever data are available.
 
 In 2022 ranks were averaged (Freitag et al. 2022) over up to 201 tasks, with the weights of mt-metrics-eval's
-``wmt22_metrics.ipynb``: the accuracy of systems over all language pairs, and every combination of a language pair, a
-domain or all of them, systems or segments (together, by system, or by item), with or without translations by people,
-and Pearson or Kendall. Since then values are averaged.
+``wmt22_metrics.ipynb``. The tasks are the accuracy of systems over all language pairs, and every combination of a
+language pair, one domain or all, systems or segments (together, by system, or by item), with or without human
+translations, and Pearson or Kendall. Since then values are averaged.
 """
 
 from __future__ import annotations
@@ -41,28 +41,28 @@ from twmd_registry.registry.names import Statistic
 from twmd_registry.registry.options import RunOptions
 
 RANKED = "wmt22"
-"""The year whose ranks are averaged."""
+"""Year whose ranks are averaged."""
 TASKS = {
     "wmt22": ("en-de", "en-ru", "zh-en"),
     "wmt23": ("en-de", "he-en", "zh-en"),
     "wmt24": ("en-de", "en-es", "ja-zh"),
 }
-"""The language pairs of a year (Freitag et al. 2022, 2023, 2024)."""
+"""Language pairs by year (Freitag et al. 2022, 2023, 2024)."""
 AVERAGED = {
     "wmt23": ((SYSTEM, "pearson"), (SEGMENT, "pearson"), (SEGMENT, "acc_eq")),
     "wmt24": ((SYSTEM, "spa"), (SEGMENT, "acc_eq")),
 }
-"""Level and statistic of every part of a year's average of values; each is taken in every language pair."""
+"""Level and statistic of each part of a year's average of values, for every language pair."""
 WITH_ACCURACY = {"wmt23"}
-"""Years with the accuracy of systems over all language pairs as a part, as heavy as one of every pair together."""
+"""Years with the accuracy of systems over all language pairs as a part, with as much weight as a part of all pairs."""
 MEANS_OF_ALL = dict.fromkeys(
     ("wmt22", "wmt23"), "the mean of rated segments, where the task takes all segments of the test set"
 )
-"""Years that take scores of systems from all segments, and what is said of metrics without such scores."""
+"""Years that score systems on all segments, and the note on metrics without such scores."""
 WITH_PEOPLE = ("en-de", "zh-en")
-"""The language pairs of `RANKED` whose translations by people were ranked, too."""
+"""Language pairs of `RANKED` whose human translations were ranked too."""
 PUBLISHED = 201
-"""Tasks of `RANKED`, with its three language pairs, and four domains in each."""
+"""Tasks of `RANKED`, with three language pairs of four domains each."""
 EVERY_PAIR, EVERY_DOMAIN = "all pairs", "all domains"
 LEVELS: tuple[tuple[str, Averaging], ...] = (
     (SYSTEM, "none"),
@@ -76,8 +76,9 @@ TaskPart = dict[str, float]
 
 
 class RankTask(NamedTuple):
-    """What metrics are ranked by: weight is shared out among the values of each field in turn. Averaging is over what
-    the correlations of segments are averaged; the statistic of `EVERY_PAIR` is accuracy.
+    """A criterion for ranking metrics. Weight is divided among the values of each field in turn.
+
+    `averaging` is over what the correlations of segments are averaged. The statistic of `EVERY_PAIR` is accuracy.
     """
 
     pair: str
@@ -94,9 +95,9 @@ Published = Sequence[Mapping[tuple[str, str], float]]
 
 @dataclass(frozen=True)
 class TaskResult:
-    """The weighted average of every metric, the best first: of values (higher is better) or of ranks; NaN comes last.
+    """The weighted average of every metric, best first: of values (higher is better) or ranks; NaN comes last.
 
-    Two results of one `name` measure the same; `notes` name what is missing and metrics that were trained on the data;
+    Results with one `name` measure the same. `notes` list what is missing, and metrics that were trained on the data.
     `columns` are shown beside the average.
     """
 
@@ -110,23 +111,23 @@ class TaskResult:
 
     @property
     def tables(self) -> dict[str, TextTable]:
-        """Return a row per metric: the average, and every part, or the average ranks by value of a part's field."""
+        """A row per metric: the average, and every part, or the average rank for each value of a field."""
         ranked = self.task == RANKED
         header = ("metric", "average rank" if ranked else "average", *self.columns[0])
         rows = [
             (metric.label, *(_shown(value) for value in (mean, *(columns.get(name, math.nan) for name in header[2:]))))
             for metric, mean, columns in zip(self.scored, self.averages, self.columns, strict=True)
         ]
-        title = f"{self.task}, weighted average{' of ranks, the lower the better' * ranked}"
+        title = f"{self.task}, weighted average{' of ranks, lower is better' * ranked}"
         return {"task": TextTable(title, header, rows)}
 
     def as_text(self, form: str) -> str:
-        """Return the table in a form of `as_report`, and what is needed to repeat the measurement."""
+        """Return the table in a form of `as_report`, with everything needed to repeat the measurement."""
         signatures = (f"{metric.label}: {metric.signature}" for metric in self.scored)
         return as_report(self.tables.values(), [self.name, *self.notes, *signatures], form)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return every number, ready for JSON."""
+        """Return every number as JSON-compatible values."""
         metrics = [
             {"label": metric.label, "signature": metric.signature, "average": mean, "parts": parts}
             for metric, mean, parts in zip(self.scored, self.averages, self.parts, strict=True)
@@ -139,25 +140,25 @@ def _shown(value: float) -> str:
 
 
 def pairs_of_task(task: str, rated: RatedSegments) -> list[str]:
-    """Return the language pairs of a task that the data have; raises InputError for none, or for a finer grouping."""
-    wanted = TASKS[task]
-    if divided := next((name for name in rated.group if name.partition(" ")[0] in wanted and " " in name), None):
+    """Return a task's language pairs that the data have; raise InputError for none, or for a finer grouping."""
+    expected = TASKS[task]
+    if divided := next((name for name in rated.group if name.partition(" ")[0] in expected and " " in name), None):
         divided = f"these data are divided further, as {divided!r}"
-        raise InputError(f"{task} averages over language pairs, and {divided}: leave out group= after the folder.")
-    pairs = [pair for pair in wanted if pair in rated.group]
+        raise InputError(f"{task} averages over language pairs, but {divided}: leave out group= after the folder.")
+    pairs = [pair for pair in expected if pair in rated.group]
     if not pairs:
-        raise InputError(f"{task} ranks metrics on {', '.join(wanted)}; these data have none of them.")
+        raise InputError(f"{task} ranks metrics on {', '.join(expected)}; these data have none of them.")
     return pairs
 
 
 def run_task(
     task: str, study: Study, rated: RatedSegments, options: RunOptions, progress: Progress | None = None
 ) -> TaskResult:
-    """Score every segment by every metric, and average their agreement as the shared task of `TASKS` did.
+    """Score every segment with every metric, and average their agreement as the shared task did.
 
-    Of the study, only data and metrics are read, and trials and seed where ranks are averaged, for which the data
-    should distinguish domains and people (`read_divisions`). A metric without a value in a part of an average of
-    values, or in every correlation that is ranked, is named, and has no average. Raises InputError if none has one.
+    Only the study's data and metrics are used, and trials and seed if ranks are averaged. Then the data should
+    distinguish domains and human translations (`read_divisions`). A metric without a value in a part of an average of
+    values, or in all ranked correlations, is named and has no average. Raises InputError if no metric has one.
     """
     pairs = pairs_of_task(task, rated)
     check_systems(rated, "pearson", "group")
@@ -205,7 +206,7 @@ def run_task(
 
 
 def _describe_missing(pairs: Sequence[str], tasks: Sequence[RankTask], measured: int, trials: int) -> str:
-    """Return a sentence of what is missing of the average of ranks."""
+    """Describe in a sentence what an average of ranks lacks."""
     missing = [f"{measured} of {PUBLISHED} tasks"]
     if undefined := len(tasks) - measured:
         missing.append(f"{undefined} are left out, in which a metric has no correlation")
@@ -214,14 +215,14 @@ def _describe_missing(pairs: Sequence[str], tasks: Sequence[RankTask], measured:
         missing.append(f"no documents, and so no domains, of {', '.join(undivided)}")
     translated = {pair for pair, _, _, people, *_ in tasks if people == "with people"}
     if alone := [pair for pair in WITH_PEOPLE if pair in pairs and pair not in translated]:
-        missing.append(f"no translations by people of {', '.join(alone)} (humans=yes after the folder reads them)")
+        missing.append(f"no human translations of {', '.join(alone)} (humans=yes after the folder reads them)")
     if not trials:
-        missing.append("ranks are those of the values (--trials 1000 gives ranks of significance, as the task has)")
+        missing.append("ranks are those of the values (--trials 1000 gives ranks of significance, as in the task)")
     return f"{'; '.join(missing)}."
 
 
 def average(parts: Iterable[TaskPart]) -> float:
-    """Return the weighted average of parts; NaN where there are none, or one is NaN."""
+    """Return the weighted average of parts; NaN if there are none or one is NaN."""
     chosen = list(parts)
     return (
         math.nan
@@ -237,7 +238,7 @@ def _measure(
     rated: RatedSegments,
     systems: Mapping[tuple[str, str], float],
 ) -> dict[str, TaskPart]:
-    """Return every part of a metric's average of values; NaN where it is undefined."""
+    """Return every part of a metric's average of values; NaN if undefined."""
     parts = dict[str, TaskPart]()
     if task in WITH_ACCURACY:
         accuracy = system_accuracy(scores, rated, resamples=0, systems=systems)
@@ -252,7 +253,7 @@ def _measure(
                 groups |= agreement(statistic, scores, rated, resamples=0).groups
         for pair in pairs:
             value = groups[pair].value if pair in groups else math.nan
-            averaged = (1 + value) / 2 if statistic == "pearson" else value  # from 0, as accuracies are
+            averaged = (1 + value) / 2 if statistic == "pearson" else value  # from 0 to 1, like accuracies
             parts[f"{pair} {level} {statistic}"] = {"value": value, "weight": 1.0, "averaged": averaged}
     return parts
 
@@ -273,7 +274,7 @@ def list_rank_tasks(pairs: Sequence[str], rated: RatedSegments) -> list[RankTask
 
 
 def share_weight(tasks: Sequence[RankTask], weight: float = 1.0, field: int = 0) -> dict[RankTask, float]:
-    """Share weight equally among the values of a field, and the weight of each value among those of the next field."""
+    """Divide weight equally among the values of a field, and each share among the values of the next field."""
     if field == len(RankTask._fields):
         return dict.fromkeys(tasks, weight)
     values, shares = dict.fromkeys(task[field] for task in tasks), dict[RankTask, float]()
@@ -294,8 +295,9 @@ def rank_by_tasks(
 ) -> tuple[dict[RankTask, TaskPart], ...]:
     """Rank metrics in every task, by significance (`rank_metrics`) or, without trials, by the statistic alone.
 
-    `scores` have shape (metrics, segments). Returns, by metric, its part of every task in which all are defined. A
-    metric that has no correlation in any task, as one of equal scores, is not ranked, and has no part.
+    `scores` have shape (metrics, segments). Returns, per metric, its part of every task in which all metrics are
+    defined. A metric without a correlation in any task, such as one with constant scores, is not ranked and has no
+    part.
     """
     values = dict[RankTask, list[float]]()
     for task in tasks:
@@ -308,7 +310,7 @@ def rank_by_tasks(
     for task in tasks:
         own_values = [values[task][k] for k in ranked]
         if not any(map(math.isnan, own_values)):
-            with collect_warnings(), suppress(InputError):  # of too few items for a test
+            with collect_warnings(), suppress(InputError):  # too few items for a test
                 compared, chosen = _compare(task, scores, published, rated)
                 own_scores = [compared[k].tolist() for k in ranked]
                 measured[task] = _rank(task, own_scores, own_values, chosen, trials=trials, seed=seed)
@@ -323,7 +325,7 @@ def rank_by_tasks(
 def _compare(
     task: RankTask, scores: Sequence[Sequence[float]], published: Published, rated: RatedSegments
 ) -> tuple[list[np.ndarray], RatedSegments]:
-    """Return every metric's scores of the segments or systems of a task, and their ratings."""
+    """Return every metric's scores of a task's segments or systems, and their ratings."""
     pair, domain, level, people, _, statistic = task
     is_chosen = np.array([pair in (EVERY_PAIR, group) for group in rated.group])
     if domain != EVERY_DOMAIN:
@@ -334,12 +336,12 @@ def _compare(
     chosen = select(rated, rows)
     if domain != EVERY_DOMAIN:
         chosen = chosen._replace(group=[f"{pair} {domain}"] * len(rows))
-    compared = [np.asarray(each)[rows] for each in scores]
+    compared = [np.asarray(values)[rows] for values in scores]
     if level == SYSTEM:
         chosen = chosen._replace(system_ratings=rated.system_ratings)
-        means = [mean_systems(each, chosen, "group", by) for each, by in zip(compared, published, strict=True)]
-        compared, chosen = [each for each, _ in means], means[0][1]
-    if statistic == "accuracy":  # a pair of systems is of one language pair, and each system is swapped
+        means = [mean_systems(values, chosen, "group", by) for values, by in zip(compared, published, strict=True)]
+        compared, chosen = [system_scores for system_scores, _ in means], means[0][1]
+    if statistic == "accuracy":  # a pair of systems belongs to one language pair, and every system is swapped
         chosen = chosen._replace(system=chosen.group)
     return compared, chosen
 
@@ -350,7 +352,7 @@ def _averaging(task: RankTask) -> Averaging:
 
 
 def _value(task: RankTask, scores: np.ndarray, rated: RatedSegments) -> float:
-    """Return the value of a metric in a task; NaN where it is undefined."""
+    """Return a metric's value in a task; NaN if undefined."""
     try:
         return agreement(task[-1], scores, rated, averaging=_averaging(task), resamples=0).value
     except InputError:
@@ -367,7 +369,7 @@ def _rank(
 
 
 def average_ranks(parts: Mapping[RankTask, TaskPart]) -> dict[str, float]:
-    """Average a metric's ranks over the tasks of every value of a field, by value; values of all tasks are left out."""
+    """Average a metric's ranks over the tasks with each value of a field; skip values shared by all tasks."""
     averages = dict[str, float]()
     for k, field in enumerate(RankTask._fields):
         names = dict.fromkeys(task[k] for task in parts)

@@ -141,7 +141,7 @@ def test_with_try_every_combination_is_tried(line: str, run: Run) -> None:
         ("--try layer=1", "--set model=MODEL"),
         ("--try temperature=", "expected KEY=VALUE,VALUE once per key"),
         ("--try vectors=raw centering=sentence", "no combination of the values to try is possible"),
-        ("--set layer=abc", "--set layer=abc: --layers"),
+        ("--set layer=abc", "--set layer=abc"),
         ("--set layer=1 --layers 2", "both choose layers"),
         ("table:again.csv", "same rated texts"),
     ],

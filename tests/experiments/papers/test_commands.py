@@ -103,7 +103,7 @@ def test_json_holds_every_table_and_a_set_of_one_class_has_no_area(papers: Path,
     [
         ("--data-dir data --bertscore 'bertscore_centered;layer=99'", 2, "layer=99 is out of range"),
         ("--data-dir data --sbert sbert,twmd", 2, "expected one metric with its keys, not 2"),
-        ("", 1, "give --data-dir DIR, --hub"),
+        ("", 1, "pass --data-dir"),
         (f"--data-dir {__file__}", 1, "no data set can be read"),
         ("--data-dir data -o file", 2, "is a file."),
         ("--data-dir data -o data", 1, "is not empty: give a new folder"),

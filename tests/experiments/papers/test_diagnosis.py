@@ -187,7 +187,7 @@ def test_property_holds_by_its_rule(similarity: Similarity, means: list[float], 
     ("texts", "names"), [(["the cat sat", "a dog ran", "the cat sat"], ["self"]), (["rain", "hill"], ["self", "intra"])]
 )
 def test_similarity_without_a_pair_is_undefined_and_warned_of(texts: list[str], names: list[str], model: str) -> None:
-    warning = f"undefined, for no two words of the texts can be compared: {', '.join(names)}"
+    warning = f"undefined, because no two words can be compared: {', '.join(names)}"
     with pytest.warns(TwmdWarning, match=warning):
         result = diagnose(model, texts, RunOptions())
     own = result.estimates[:, :, S["self"]]
@@ -203,7 +203,7 @@ def test_texts_without_a_word_are_counted_and_too_few_texts_refused(model: str) 
         result = diagnose(model, [*SOME, " ", "", "the cat " * 40], RunOptions(), pairs=10)
     assert (result.texts, result.empty, result.truncated) == (len(SOME) + 1, 2, 1)
     for n, texts in enumerate((["", " "], ["the cat sat", " "])):
-        with pytest.raises(InputError, match=f"texts with a word: {n} of 2; give 2 texts or more"):
+        with pytest.raises(InputError, match=f"texts with a word: {n} of 2"):
             diagnose(model, texts, RunOptions())
 
 

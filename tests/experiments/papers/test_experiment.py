@@ -96,7 +96,7 @@ def test_every_experiment_is_complete() -> None:
         assert {len(row.values) for row in table.printed if name != "twmd-appendix-b"} <= {len(table.cells)}, name
         if name.startswith("twmd-table") and len(table.columns) == 8:
             assert tuple(table.columns) == (*LANGUAGE_PAIRS[int(next(iter(table.data))[3:])], AVERAGE)
-    with pytest.raises(SpecError, match="figure 'twmd-table22' to compute again; did you mean 'twmd-table2'"):
+    with pytest.raises(SpecError, match="figure 'twmd-table22'; did you mean 'twmd-table2'"):
         read_experiment("twmd-table22")
     reads = {name for name in experiment_names() if read_experiment(name).reads_one_layer}
     others = {"twmd-figure3", "twmd-figure4", "twmd-appendix-b", "moverscore-table5"}

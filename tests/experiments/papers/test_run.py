@@ -129,7 +129,7 @@ def test_fine_tuned_model_has_the_other_tables_numbers(
         alone = run("twmd-table4", write_wmt(tmp_path, 17), model=model, layer=2)
     assert np.isnan(alone.values).tolist() == [[False, False, True]] * 2
     assert "\tWMT18 tau\t0\tkendall\t\t34.7\t" in alone.text("tsv")
-    with pytest.raises(SpecError, match="is of models that were fine-tuned on WMT15-16: name such a model by --set"):
+    with pytest.raises(SpecError, match="needs a model that was fine-tuned on WMT15-16"):
         reproduce([read_experiment("twmd-table4")], data)
 
 
@@ -196,7 +196,7 @@ def test_missing_data_are_named(model: str, data: Path, tmp_path: Path) -> None:
     result = run("twmd-table8", write_wmt(tmp_path, 17, (*LANGUAGE_PAIRS[17], "xx-en")), model=model, layer=1)
     assert result.segments[AVERAGE] == 35
     for name in ("twmd-figure5", "moverscore-table1"):
-        with pytest.raises(SpecError, match=f"{name} does not read one layer alone: leave layer=2 out"):
+        with pytest.raises(SpecError, match=f"{name} does not read a single layer"):
             run(name, data, model=model, layer=2)
 
 

@@ -98,7 +98,7 @@ def test_average_of_wmt24_is_of_spa_and_acc_eq_and_other_pairs_are_refused() -> 
 
 def test_trials_are_of_the_year_that_averaged_ranks(folder: Path, refused: Refused) -> None:
     (folder / "own.csv").write_text("prediction,reference,rating\na,b,1\n", encoding="utf-8")
-    refused("task wmt23 table:own.csv -m chrf --trials 9", "--trials is of wmt22")
+    refused("task wmt23 table:own.csv -m chrf --trials 9", "--trials applies to wmt22")
 
 
 PAIRS, DOMAINS, SYSTEMS, ITEMS = ("en-de", "en-ru", "zh-en"), ("chat", "news", "shop", "social"), 5, 16
@@ -189,7 +189,7 @@ def test_pairs_that_the_data_lack_are_named_and_the_others_ranked(tmp_path: Path
         written(folder, "\n".join(texts) + "\n", f"references/en-de.{name}.txt")
     shown = run(f"task wmt22 mte:{folder} -m chrf bleu")[1]
     assert "wmt22: no ratings of en-ru, zh-en; the average is over en-de." in shown
-    assert "wmt22: 9 of 201 tasks; no documents, and so no domains, of en-de; no translations by people of" in shown
+    assert "wmt22: 9 of 201 tasks; no documents, and so no domains, of en-de; no human translations of" in shown
     written(folder, "news a\nnews a\nchat b\nchat b\n", "documents/en-de.docs")
     written(folder, "news\ts0\t-7\n", "human-scores/en-de.mqm.domain.score")
     data = f"mte:{folder},humans=yes"
