@@ -72,12 +72,12 @@ UNPADDED = {"mobilebert", "convbert", "nystromformer", "yoso", "fnet", "big_bird
 """Those whose vectors depend on padding."""
 _PERCEIVER = {"d_model": WIDTH, "d_latents": WIDTH, "num_latents": 4, "num_self_attends_per_block": DEPTH}
 REFUSED: dict[str, dict[str, dict[str, Any]]] = {
-    "random numbers": {"reformer": _CHUNKS | {"attn_layers": ["local", "lsh", "local"]}},
+    "at random": {"reformer": _CHUNKS | {"attn_layers": ["local", "lsh", "local"]}},
     "no table of token embeddings": {
         "canine": {name: value for name, value in _BERT.items() if name != "vocab_size"},
         "perceiver": _SIZE | _PERCEIVER | {"num_self_attention_heads": 2, "num_cross_attention_heads": 2},
     },
-    "depends on the text alone": {  # its experts have room for a share of a batch's tokens
+    "depend on the text alone": {  # its experts have room for a share of a batch's tokens
         "nllb-moe": _BART
         | {"num_experts": 4, "encoder_sparse_step": 1, "expert_capacity": 2, "moe_eval_capacity_token_fraction": 0.3},
     },

@@ -201,7 +201,7 @@ def random_adapter(folder: Path, base: Path, **settings: Any) -> Path:
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"init_lora_weights": "pissa_niter_4"}, "random numbers"),
+        ({"init_lora_weights": "pissa_niter_4"}, "at random"),
         ({"r": 10**9}, "rank or layers"),
         ({"rank_pattern": {"query": 10**9}}, "rank or layers"),
         ({"layer_replication": [[0, 10**9]]}, "rank or layers"),

@@ -218,8 +218,8 @@ def test_folders_with_pieces_of_words_are_read_piece_by_piece(tmp_path: Path) ->
         ({"weights": torch.ones(3)}, "do not fit a vocabulary of 12"),
         ({"mapping": torch.full((12,), -1)}, "do not fit a vocabulary of 12"),
         ({"embeddings": torch.full((12, 6), torch.nan)}, "holds vectors that are not finite"),
-        (b"x" * 20, "has no config.json, and is no folder of static vectors either"),
-        (None, "has no config.json, and is no folder of static vectors either"),
+        (b"x" * 20, "has no config.json"),
+        (None, "has no config.json"),
         ("{}", "cannot be loaded"),
     ],
 )

@@ -212,7 +212,7 @@ def test_signature_names_no_folder_of_its_author_as_a_hub_model(
     tiny.save_encoder("bert", tmp_path / "org" / "name")
     signature = record.systems[0].results[0].signature
     signature = signature.replace("sentence-transformers/all-MiniLM-L6-v2@21de63af9d45", "org/name")
-    with pytest.raises(ModelError, match=r"get it with 'hf download org/name' where there is a network"):
+    with pytest.raises(ModelError, match=r"get it with 'hf download org/name'"):
         twmd_registry.load(signature).score(["a"], ["b"])
 
 

@@ -180,7 +180,7 @@ def test_diverging_run_ends_with_an_error(bert: str, tmp_path: Path, run: cli.Ru
     ("more", "code", "message"),
     [
         ("--full --rank 8", 2, "--rank sets the rank of an adapter"),
-        ("-o {folder}", 1, "is not empty: give a new folder"),
+        ("-o {folder}", 1, "is not empty"),
         ("-o {folder}/train.jsonl", 2, "is a file."),
         ("{again}", 2, "hold the same rated texts"),
         ("--resume", 2, "holds no interrupted run: there is nothing to resume"),

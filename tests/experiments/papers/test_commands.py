@@ -106,7 +106,7 @@ def test_json_holds_every_table_and_a_set_of_one_class_has_no_area(papers: Path,
         ("", 1, "pass --data-dir"),
         (f"--data-dir {__file__}", 1, "no data set can be read"),
         ("--data-dir data -o file", 2, "is a file."),
-        ("--data-dir data -o data", 1, "is not empty: give a new folder"),
+        ("--data-dir data -o data", 1, "is not empty"),
     ],
 )
 def test_bad_line_leaves_folders_as_they_are(
