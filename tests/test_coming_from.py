@@ -50,7 +50,7 @@ def both(predictions: list[str], references: Any, *, layer: int, keys: Any = KEY
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_example_gives_what_it_shows(name: str) -> None:
+def test_every_example_gives_its_shown_output(name: str) -> None:
     found = doctest.DocTestParser().get_doctest(PAGES[name], {}, name, name, 0)
     assert len(found.examples) >= 5
     results = doctest.DocTestRunner(verbose=False).run(found)
@@ -96,7 +96,7 @@ def test_no_option_of_bert_score_or_sacrebleu_is_missing(
 
 @pytest.mark.parametrize("layer", [1, 4])
 @pytest.mark.parametrize("idf", [False, True])
-def test_number_is_bert_scores(layer: int, *, idf: bool, texts: Texts) -> None:
+def test_score_equals_bert_scores(layer: int, *, idf: bool, texts: Texts) -> None:
     predictions = [*texts.predictions, "I love it \U0001f60d", "well , this is spaced   out "]
     references = [*texts.references, "I love it \U0001f621", "Well, this is not."]
     keys = KEYS | {"idf": "references" if idf else "none"}
@@ -109,7 +109,7 @@ def test_number_is_bert_scores(layer: int, *, idf: bool, texts: Texts) -> None:
         np.testing.assert_allclose(ours, theirs, atol=TOLERANCE, rtol=0)
 
 
-def test_number_is_bert_scores_with_a_baseline(texts: Texts, tmp_path: Path) -> None:
+def test_rescaled_score_equals_bert_scores(texts: Texts, tmp_path: Path) -> None:
     scorer = twmd_registry.load("bertscore_centered", "embedded", **KEYS)
     path = scorer.fit_baseline(texts.references, pairs=20).save(tmp_path)
     baseline = json.loads(path.read_text(encoding="utf-8"))["values"]
@@ -121,7 +121,7 @@ def test_number_is_bert_scores_with_a_baseline(texts: Texts, tmp_path: Path) -> 
     np.testing.assert_allclose(ours, theirs, atol=TOLERANCE / (1 - max(baseline.values())), rtol=0)
 
 
-def test_where_bert_score_depends_on_padding_its_batches_of_one_give_our_number(texts: Texts) -> None:
+def test_our_score_equals_bert_scores_with_unpadded_batches(texts: Texts) -> None:
     unrelated = texts.references[1:] + texts.references[:1]
     theirs, ours = both(texts.predictions, unrelated, layer=6)
     assert np.abs(theirs - ours).max() > 1e-3

@@ -77,7 +77,7 @@ def test_pages_build_as_a_site_without_a_warning(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/other-languages.md"])
-def test_number_of_languages_is_the_models(page: str) -> None:
+def test_number_of_languages_matches_the_model(page: str) -> None:
     (languages,) = {
         preset.languages for preset in presets_of(MetricName.TWMD).values() if preset.name == "multilingual"
     }
@@ -91,7 +91,7 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
-def test_readme_is_short_and_its_links_lead_somewhere() -> None:
+def test_readme_is_short_and_its_links_resolve() -> None:
     assert len((ROOT / "README.md").read_bytes()) <= LONGEST_README
     links = re.findall(r"\]\(([^)#]+)#?([^)]*)\)", README)
     assert len(links) > 12
@@ -126,7 +126,7 @@ def sessions(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [name for name, text in PAGES.items() if sessions(text) and name not in OWN_TESTS])
-def test_every_python_block_gives_what_it_shows(page: str) -> None:
+def test_every_python_block_gives_its_shown_output(page: str) -> None:
     for needed in re.findall(r"twmd_registry\.plugins\.(mlflow|inspect)\b", PAGES[page]):
         pytest.importorskip({"inspect": "inspect_ai"}.get(needed, needed), reason=f"{page} needs the extra {needed}")
     # The blocks of a page build on one another, as a reader types them.
@@ -210,7 +210,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("command", SHOWN)
-def test_every_shown_output_is_the_commands(command: str, workplace: Path, folder: Path, run: Run) -> None:
+def test_every_shown_output_matches_its_command(command: str, workplace: Path, folder: Path, run: Run) -> None:
     shutil.copytree(workplace, folder, dirs_exist_ok=True)
     status, out, _ = run(command.removeprefix("twmd "))
     assert status == 0
@@ -219,7 +219,7 @@ def test_every_shown_output_is_the_commands(command: str, workplace: Path, folde
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command not in RUN])
-def test_every_command_that_needs_more_is_parsed(command: str, folder: Path) -> None:
+def test_every_command_that_cannot_run_here_is_parsed(command: str, folder: Path) -> None:
     create_inputs(shlex.split(command))
     assert parse(shlex.split(command))
 
@@ -235,7 +235,7 @@ def make_targets(text: str) -> set[str]:
     return in_blocks | set(re.findall(r"`make ([\w-]+)", text))
 
 
-def test_targets_files_and_commands_of_contributing_exist(folder: Path, run: Run) -> None:
+def test_contributing_names_existing_targets_files_and_commands(folder: Path, run: Run) -> None:
     rules = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
     assert {"demo", "test"} <= make_targets(README)
     assert {"test", "cards", "goldens"} <= make_targets(CONTRIBUTING)
@@ -292,7 +292,7 @@ def program_of(text: str) -> str:
     return "\n".join(block for block in blocks("python", text) if ">>> " not in block)
 
 
-def test_programs_of_trainers_call_what_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trainer_programs_call_existing_names(monkeypatch: pytest.MonkeyPatch) -> None:
     # What it does, tests/plugins/test_trainer.py shows.
     from transformers import Seq2SeqTrainer, Trainer
 
@@ -310,7 +310,7 @@ def test_programs_of_trainers_call_what_exists(monkeypatch: pytest.MonkeyPatch) 
     exec(program_of(README), given)
 
 
-def test_functions_for_a_cluster_take_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_functions_accept_their_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     # What they do, tests/scale/test_ray.py shows; starting Ray's workers once more would take half a minute.
     called = {name: create_autospec(getattr(scale, name)) for name in ("score_files", "score_dataset")}
     for name, instead in called.items():
@@ -323,7 +323,7 @@ def test_functions_for_a_cluster_take_what_they_are_given(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("metric", MetricName)
-def test_documented_ranges_are_the_catalogues(metric: MetricName) -> None:
+def test_documented_ranges_match_the_catalogue(metric: MetricName) -> None:
     rows = PAGES["docs/keys-and-signatures.md"].splitlines()
     span, identical, _ = (
         cell.strip() for cell in next(r for r in rows if r.startswith(f"| `{metric}` |")).split("|")[2:-1]
@@ -342,7 +342,7 @@ def test_citation_and_changelog_have_the_version() -> None:
     assert headings[0] == __version__
 
 
-def test_files_and_functions_on_the_way_of_a_score_are_documented() -> None:
+def test_files_and_functions_of_a_score_are_documented() -> None:
     rows = re.findall(r"^\|[^|]*\| `([\w/]+)\.py` \| (`.*) \|$", PAGES["docs/computation.md"], flags=re.MULTILINE)
     assert len(rows) > 20
     for path, cell in rows:

@@ -82,7 +82,7 @@ def problem_of(line: str) -> str | None:
 
 
 @pytest.mark.parametrize(("files", "read"), [(PAGES, of_page), (DATA, of_text), (SOURCES, of_source)])
-def test_every_command_that_is_named_can_be_parsed(files: list[Path], read: object) -> None:
+def test_every_named_command_can_be_parsed(files: list[Path], read: object) -> None:
     lines = [(str(path.relative_to(ROOT)), line) for path in files for line in read(path.read_text(encoding="utf-8"))]  # type: ignore[operator]
     assert len(lines) > 4
     found = [(name, line, problem) for name, line in lines if (problem := problem_of(line))]
@@ -101,7 +101,7 @@ def rows_of(text: str, *heads: str) -> dict[str, list[str]]:
     return {name: cells for name, *cells in (rows[0], *rows[2:])}
 
 
-def test_numbers_of_the_readme_are_those_of_the_page() -> None:
+def test_readme_numbers_equal_the_pages() -> None:
     page, pace = rows_of(AGREEMENT, "Pearson r x 100"), rows_of(SPEED, "program", "seconds")
     shown = rows_of(README, "metric", "Pearson", "Kendall")
     assert shown.pop("metric")[:2] == ["Pearson", "Kendall"]
@@ -112,7 +112,7 @@ def test_numbers_of_the_readme_are_those_of_the_page() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: "/".join(path.parts[-2:]))
-def test_every_number_with_an_interval_stands_in_the_tables_of_agreement(page: Path) -> None:
+def test_every_number_with_an_interval_is_in_the_agreement_tables(page: Path) -> None:
     measured = {f"{value} ±{half_width}" for *_, value, half_width in measured_correlations()}
     shown = set(re.findall(r"\d\d\.\d ±\d\.\d", page.read_text(encoding="utf-8")))
     assert shown <= measured | set(re.findall(r"\d\d\.\d ±\d\.\d", AGREEMENT))

@@ -96,7 +96,7 @@ def is_table(table: WordTable) -> bool:
 
 
 @pytest.mark.parametrize("name", ["t.jsonl", "t"])
-def test_tables_and_files_that_nothing_has_spoilt_are_read(tmp_path: Path, record: bytes, name: str) -> None:
+def test_undamaged_tables_and_files_are_read(tmp_path: Path, record: bytes, name: str) -> None:
     for file, content in (("preset.toml", PRESET), ("vectors.txt", VECTORS), ("table.gz", gzip.compress(TABLE))):
         (tmp_path / file).write_bytes(content)
     assert len(read_preset_file(tmp_path / "preset.toml")[1]) == 1
@@ -115,7 +115,7 @@ def test_tables_and_files_that_nothing_has_spoilt_are_read(tmp_path: Path, recor
 )
 @example("|".join(reversed(SIGNATURES[0].split("|"))))
 @example(SIGNATURES[0] * 40)
-def test_any_string_is_a_signature_that_is_written_alike_or_an_error_at_a_column(text: str) -> None:
+def test_any_string_is_a_canonical_signature_or_an_error_with_a_column(text: str) -> None:
     try:
         signature = parse_signature(text)
     except SignatureError as error:
@@ -141,7 +141,7 @@ def test_any_text_is_a_record_or_an_error(record: bytes, data: st.DataObject) ->
 
 @OFTEN
 @given(st.data())
-def test_a_record_with_any_value_replaced_is_a_record_or_an_error(record: bytes, data: st.DataObject) -> None:
+def test_changed_record_is_a_record_or_an_error(record: bytes, data: st.DataObject) -> None:
     content = json.loads(record)
     place = content
     while isinstance(place, dict | list) and place:

@@ -84,7 +84,7 @@ READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
 
 @pytest.mark.parametrize("header", HEADERS)
 @pytest.mark.parametrize("reader", READERS)
-def test_header_that_lies_is_an_error(folders: Path, reader: str, header: str) -> None:
+def test_false_header_raises_an_error(folders: Path, reader: str, header: str) -> None:
     name, read = READERS[reader]
     (folders / name).write_bytes(HEADERS[header])
     with pytest.raises(TwmdError):
@@ -99,7 +99,7 @@ def model(tmp_path: Path) -> Path:
     return tiny.save_encoder("bert", tmp_path / "model")
 
 
-def test_index_of_shards_leads_to_no_file_outside(model: Path) -> None:
+def test_shard_index_cannot_reach_outside_files(model: Path) -> None:
     (model / "model.safetensors").unlink()
     names = dict.fromkeys(load_file(model.parent / "other" / "model.safetensors"), "../other/model.safetensors")
     index = {"metadata": {}, "weight_map": names}
@@ -120,7 +120,7 @@ def test_adapter_opens_nothing_at_the_path_of_its_base_model(model: Path, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["../evil", "/tmp/evil", "..", "a/b", ".hidden"])
-def test_preset_is_written_to_no_other_folder(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preset_cannot_be_written_to_another_folder(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
     path = tmp_path / "preset.toml"
     table = f'["{name}".shared]\nmodel = "embedded"\nlayer = 3\n["{name}".metrics.twmd]\nprovenance = "a test"\n'
@@ -141,7 +141,7 @@ def test_signature_reads_no_file(key: str, tmp_path: Path) -> None:
         twmd_registry.load(signature)
 
 
-def test_package_opens_no_archive_whose_names_could_lead_elsewhere() -> None:
+def test_package_opens_no_archive_with_path_traversal() -> None:
     for path in Path(twmd_registry.__file__).parent.rglob("*.py"):
         if path.name == "large.py":  # reads installed packages, entry by entry, and leaves out names with ..
             continue

@@ -66,12 +66,12 @@ def test_packages_import_from_lower_layers_only() -> None:
     assert upward == []
 
 
-def test_product_imports_nothing_of_the_laboratory() -> None:
+def test_package_does_not_import_experiments() -> None:
     files = [*sources(), *sorted((ROOT / "metrics").rglob("*.py"))]
     assert [str(path) for path in files for name in imports(path) if name.split(".")[0] == "experiments"] == []
 
 
-def test_foreign_imports_are_where_they_belong() -> None:
+def test_third_party_imports_are_in_their_places() -> None:
     others = [path for path in sources() if top_level_name(path) not in {"plugins", "judgments", "train"}]
     heavy = {(str(path), name) for path in others for name in imports(path) if re.match(r"(evaluate|datasets)\b", name)}
     assert heavy == set()
@@ -93,14 +93,14 @@ def test_no_remote_code_is_run_and_no_pickle_loaded() -> None:
     assert [word for word in ("trust_remote_code=True", "torch.load(", "pickle.load") if word in text] == []
 
 
-def test_package_imports_nothing_slow() -> None:
+def test_package_import_is_fast() -> None:
     slow = "{'torch', 'transformers', 'numpy', 'evaluate', 'datasets'} & set(sys.modules)"
     check = f"import sys, twmd_registry; twmd_registry.list_metrics(); assert not {slow}, {slow}"
     completed = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False, cwd=ROOT)
     assert completed.returncode == 0, completed.stderr
 
 
-def test_no_files_import_each_other_in_a_circle() -> None:
+def test_there_are_no_import_cycles() -> None:
     modules = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in sources()}
     below = {name: set(imported_modules(name, modules)) - {name} for name in modules - {"twmd_registry"}}
     while free := {name for name, needed in below.items() if not needed & below.keys()}:

@@ -140,7 +140,7 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_declared_metric_and_key_work_in_every_face(copy: Path) -> None:
+def test_declared_metric_and_key_work_in_every_interface(copy: Path) -> None:
     for name, content in FILES.items():
         (copy / name).parent.mkdir(exist_ok=True)
         (copy / name).write_text(content, encoding="utf-8")

@@ -93,7 +93,7 @@ def metadata(wheel: Mapping[str, bytes]) -> Message:
     return email.message_from_bytes(next(wheel[name] for name in wheel if name.endswith(".dist-info/METADATA")))
 
 
-def test_dir_lists_the_public_names_and_nothing_else() -> None:
+def test_dir_lists_only_public_names() -> None:
     assert dir(twmd_registry) == sorted(twmd_registry.__all__)
     assert all(hasattr(twmd_registry, name) for name in dir(twmd_registry))
 
@@ -108,9 +108,7 @@ def tracked(folder: str) -> set[str]:
     }
 
 
-def test_wheel_and_sdist_hold_the_package_and_nothing_else(
-    wheel: Mapping[str, bytes], sdist: Mapping[str, bytes]
-) -> None:
+def test_wheel_and_sdist_contain_only_the_package(wheel: Mapping[str, bytes], sdist: Mapping[str, bytes]) -> None:
     package = {name for name in wheel if ".dist-info/" not in name}
     assert package == tracked("twmd_registry") | {f"twmd_registry/{name}" for name in tracked("metrics")}
     assert "twmd_registry/py.typed" in package
@@ -126,7 +124,7 @@ def rows_of(table: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
-def test_every_packaged_file_has_one_row_of_licences_and_every_source_one_licence() -> None:
+def test_every_packaged_file_and_every_source_has_exactly_one_licence() -> None:
     patterns = {each: sources for _, files, sources in rows_of("Parts") for each in re.findall("`([^`]+)`", files)}
     whole = {each: f"twmd_registry/{each}" if "/" in each else each for each in patterns}
     matched = {name: [each for each in patterns if Path(name).match(whole[each])] for name in tracked("twmd_registry")}
@@ -139,14 +137,14 @@ def test_every_packaged_file_has_one_row_of_licences_and_every_source_one_licenc
     assert all(licences.values())
 
 
-def test_wheel_holds_the_licences_and_is_below_15_megabytes(wheel: Mapping[str, bytes], dist: Path) -> None:
+def test_wheel_contains_the_licences_and_is_below_15_megabytes(wheel: Mapping[str, bytes], dist: Path) -> None:
     held = {name.partition("/licenses/")[2] for name in wheel if "/licenses/" in name}
     assert held == {"LICENSE", "LICENSES/README.md"}
     (path,) = dist.glob("*.whl")
     assert path.stat().st_size < LARGEST_WHEEL
 
 
-def test_released_files_are_small_and_name_no_folder_of_a_machine(
+def test_released_files_are_small_and_contain_no_local_paths(
     wheel: Mapping[str, bytes], sdist: Mapping[str, bytes]
 ) -> None:
     of_a_machine = re.compile(
@@ -159,7 +157,7 @@ def test_released_files_are_small_and_name_no_folder_of_a_machine(
         assert not (found := of_a_machine.search(content)), (name, found)
 
 
-def test_metadata_is_what_pypi_wants_and_names_the_command(
+def test_metadata_satisfies_pypi_and_declares_the_command(
     metadata: Message, wheel: Mapping[str, bytes], dist: Path
 ) -> None:
     assert (metadata["Name"], metadata["Version"]) == ("twmd-registry", twmd_registry.__version__)
@@ -182,7 +180,7 @@ def test_every_install_line_names_an_extra_that_exists() -> None:
     assert {*named} <= set(PROJECT["optional-dependencies"]) == EXTRAS
 
 
-def test_who_installs_the_wheel_sees_every_type(dist: Path, tmp_path: Path) -> None:
+def test_installed_wheel_includes_type_hints(dist: Path, tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     venv.create(tmp_path / "venv", symlinks=True)
     (site,) = (tmp_path / "venv").glob("lib/*/site-packages")

@@ -8,7 +8,7 @@ from tests.promises import FOLDER, PROMISES, written
 
 
 @pytest.mark.parametrize("name", PROMISES)
-def test_promise_is_what_the_code_does(name: str) -> None:
+def test_promise_holds(name: str) -> None:
     if name == "service":
         pytest.importorskip("mcp", reason="the service needs the extra serve")
     assert written(name) == (FOLDER / f"{name}.txt").read_text(encoding="utf-8"), (

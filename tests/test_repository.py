@@ -25,7 +25,7 @@ def rounded(outputs: list[dict[str, Any]]) -> list[str]:
     return [re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.3f}", one) for one in text]
 
 
-def test_notebook_shows_what_its_cells_give() -> None:
+def test_notebook_outputs_match_its_cells() -> None:
     notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     found = execute(notebook)
@@ -39,7 +39,7 @@ def test_forms_of_the_repository_are_well_formed(path: Path) -> None:
     assert isinstance(yaml.safe_load(path.read_text(encoding="utf-8")), dict)
 
 
-def test_workflow_runs_every_python_that_is_declared_on_three_systems() -> None:
+def test_workflow_runs_every_declared_python_on_three_systems() -> None:
     jobs = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text(encoding="utf-8"))["jobs"]
     matrix = jobs["core"]["strategy"]["matrix"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -64,7 +64,9 @@ def test_both_sides_of_random_ragged_blocks_equal_the_oracle_pair_by_pair(
 
 @settings(QUICK, max_examples=10)
 @given(sizes=ragged, seed=seeds, weighted=st.booleans(), how=hows.filter(lambda how: how.temperature != 0.02))
-def test_fixed_point_is_the_oracles(sizes: list[tuple[int, int]], seed: int, weighted: bool, how: MetricSpec) -> None:
+def test_fixed_point_equals_the_oracles(
+    sizes: list[tuple[int, int]], seed: int, weighted: bool, how: MetricSpec
+) -> None:
     tolerance = FIXED_POINT * max(1, how.temperature or 1)
     check(sizes, *problem(sizes, seed, weighted=weighted), how.replace(iterations="converged"), tolerance)
 
@@ -100,7 +102,7 @@ def test_sinkhorn_without_convergence_warns_with_the_error_of_the_marginals(monk
 
 
 @pytest.mark.filterwarnings("ignore:numItermax reached")
-def test_solver_that_stops_early_warns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_early_stop_of_the_solver_warns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(exact.__globals__, "MAX_ITERATIONS", 1)
     with pytest.warns(TwmdWarning, match="exact transport of 9 x 8 tokens stopped early"):
         c(*problem([(9, 8)]), make_spec("moverscore"))
@@ -122,9 +124,7 @@ def test_exact_scores_do_not_depend_on_the_number_of_threads() -> None:
     ("metric", "how"),
     different(tempered(t, i, o) for t in (1e-4, 0.01, 100.0) for i in (1, 20, None) for o in OBJECTIVES),
 )
-def test_scores_are_in_range_and_gradients_finite_from_cold_to_hot_and_zero_where_nothing_is_carried(
-    metric: MetricName, how: MetricSpec
-) -> None:
+def test_scores_are_in_range_and_gradients_finite_at_any_temperature(metric: MetricName, how: MetricSpec) -> None:
     x, y = problem([(1, 1), (3, 3), (5, 4)], seed=3, weighted=True)
     s = similarities(x, y).to(torch.float32).requires_grad_()
     hyp, ref = (PaddedTokens(side.mask, side.weights.float()) for side in (x, y))
@@ -150,7 +150,7 @@ def test_scores_are_in_range_and_gradients_finite_from_cold_to_hot_and_zero_wher
         *((MetricName.TWMD, tempered(1.0, None, objective)) for objective in OBJECTIVES),
     ],
 )
-def test_gradients_are_those_of_the_formula(metric: MetricName, how: MetricSpec) -> None:
+def test_gradients_equal_the_formula(metric: MetricName, how: MetricSpec) -> None:
     x, y = problem([(3, 4), (2, 3)], seed=5, weighted=True)
     s = (0.1 * similarities(x, y)).requires_grad_()
     assert torch.autograd.gradcheck(lambda z: ALIGNERS[metric](z, x, y, how), (s,), eps=1e-7, atol=1e-4)
@@ -162,7 +162,7 @@ COMBINATIONS = list(itertools.product(get_args(Distance), get_args(Transform)))
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("metric", "how"), different(tempered(t, i) for t in (0.05, 1.0) for i in (1, 3, None)))
-def test_plan_carries_every_tokens_share_nothing_of_padding_and_gives_c(
+def test_plan_has_the_marginals_ignores_padding_and_gives_c(
     metric: MetricName, how: MetricSpec, weighted: bool
 ) -> None:
     x, y = problem(weighted=weighted)
@@ -190,7 +190,7 @@ def transformed(c: Tensor, transform: Transform) -> Tensor:
 
 @QUICK
 @given(sizes=ragged, seed=seeds, weighted=st.booleans())
-def test_every_distance_and_transform_is_the_linear_programs_and_the_plan_times_the_cost(
+def test_distances_and_transforms_equal_the_linear_program_and_plan_times_cost(
     sizes: list[tuple[int, int]], seed: int, weighted: bool
 ) -> None:
     x, y = problem(sizes, seed, weighted=weighted)
@@ -206,9 +206,7 @@ def test_every_distance_and_transform_is_the_linear_programs_and_the_plan_times_
 
 
 @pytest.mark.parametrize(("distance", "transform"), COMBINATIONS)
-def test_gradients_of_every_distance_are_finite_even_where_vectors_are_identical(
-    distance: Distance, transform: Transform
-) -> None:
+def test_gradients_of_every_distance_are_finite_for_identical_vectors(distance: Distance, transform: Transform) -> None:
     x, _ = problem(weighted=True)
     s = similarities(x, x, distance).clamp(max=1.0).requires_grad_()
     found = ALIGNERS[MetricName.MOVERSCORE](s, x, x, make_spec("moverscore", distance=distance))
@@ -218,7 +216,7 @@ def test_gradients_of_every_distance_are_finite_even_where_vectors_are_identical
 
 @pytest.mark.parametrize("transform", get_args(Transform))
 @pytest.mark.parametrize("idf", ["none", "corpus"])
-def test_sentence_scores_exactly_one_with_itself_by_euclidean_distance(transform: Transform, idf: str) -> None:
+def test_euclidean_distance_scores_identical_sentences_exactly_one(transform: Transform, idf: str) -> None:
     same = ["A heron waits at the weir.", "Nobody mended the lighthouse bell, so the fog went unannounced.", "Yes"]
     with twmd_registry.load("moverscore", distance="euclidean", transform=transform, idf=idf) as mover:
         assert mover.score(same, same).scores == [1.0, 1.0, 1.0]
@@ -240,14 +238,14 @@ def test_text_without_self_similarity_scores_zero_and_never_nan() -> None:
     assert bool(combine_sides((c, c), (own * torch.nan, other))[:, 0].isnan().all())
 
 
-def test_normalising_where_it_is_undefined_has_finite_gradients() -> None:
+def test_undefined_normalisation_has_finite_gradients() -> None:
     own, c = torch.tensor([0.0, 0.5], requires_grad=True), torch.tensor([0.3, 0.3])
     combine_sides((c, c), (own, torch.tensor([0.5, 0.5]))).sum().backward()  # type: ignore[no-untyped-call]
     assert own.grad is not None
     assert bool(torch.isfinite(own.grad).all())
 
 
-def test_f1_has_finite_gradients_where_a_side_is_zero_or_negative() -> None:
+def test_f1_gradients_are_finite_if_a_side_is_zero_or_negative() -> None:
     sides = [
         torch.tensor(x, requires_grad=True)
         for x in ([0.5, 0, 0.6, 0, -0.2, -0.3, 1e-30], [0.25, 0.6, 0, 0, 0.2, -0.1, 1e-30])
@@ -258,7 +256,7 @@ def test_f1_has_finite_gradients_where_a_side_is_zero_or_negative() -> None:
 
 
 @given(numbers, numbers, st.floats(1e-3, 2), st.floats(1e-3, 2))
-def test_normalising_is_eq_1_of_both_sides_and_of_their_f1(p: float, r: float, own: float, other: float) -> None:
+def test_normalisation_is_eq_1_for_both_sides_and_f1(p: float, r: float, own: float, other: float) -> None:
     raw = (p, r, family.f1(p, r))
     assert combine_sides(one(p, r))[:, 0].tolist() == pytest.approx(raw, abs=1e-12)
     found = combine_sides(one(p, r), one(own, other))[:, 0]

@@ -63,7 +63,7 @@ def test_tune_prints_the_best_settings_and_writes_all(rated: Path, run: Run) -> 
     assert str(rated) not in trwmd.provenance
 
 
-def test_json_of_tune_has_numbers_of_full_precision(line: str, rated: Path, run: Run) -> None:
+def test_tune_json_has_full_precision(line: str, rated: Path, run: Run) -> None:
     tried = "--layers 1 2 --try special=all temperature=0.25 centering=none,batch"
     status, printed, _ = run(f"{line} {tried} --format json -o out")
     *rows, default = json.loads(printed)["twmd"]
@@ -95,7 +95,7 @@ def test_written_preset_can_be_added_and_used(name: str, line: str, rated: Path,
         assert run(f"setup preset remove {name}")[0] == 0
 
 
-def test_default_name_is_free_and_its_model_is_an_absolute_path(
+def test_default_name_is_unused_and_its_model_path_is_absolute(
     line: str, rated: Path, tiny_encoder: Callable[[str], Path], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, names = tiny_encoder("bert"), []
@@ -110,7 +110,7 @@ def test_default_name_is_free_and_its_model_is_an_absolute_path(
         assert run(f"setup preset remove {name}")[0] == 0
 
 
-def test_without_try_at_most_200_settings_are_tried_and_the_time_is_announced(rated: Path, run: Run) -> None:
+def test_at_most_200_settings_are_tried_by_default_and_the_time_is_announced(rated: Path, run: Run) -> None:
     texts = [("rained all day", "a cat sat"), ("tram was late", "a cat was"), ("she sang", "he sang"), ("we won", "we")]
     rows = "".join(f"{text},{reference},{rating}\n" for rating, (text, reference) in enumerate(texts))
     (rated / "rated.csv").write_text(f"prediction,reference,rating\n{rows}", encoding="utf-8")
@@ -146,7 +146,7 @@ def test_with_try_every_combination_is_tried(line: str, run: Run) -> None:
         ("table:again.csv", "same rated texts"),
     ],
 )
-def test_bad_line_is_refused_before_anything_is_written(
+def test_bad_command_is_refused_before_any_output(
     options: str, words: str, line: str, rated: Path, refused: Refused
 ) -> None:
     layers = "" if "layer=" in options else "--layers 1"
@@ -155,15 +155,13 @@ def test_bad_line_is_refused_before_anything_is_written(
     assert not (rated / "out").exists()
 
 
-def test_pictures_without_matplotlib_are_refused_before_scoring(
-    rated: Path, refused: Refused, monkeypatch: Patch
-) -> None:
+def test_missing_matplotlib_is_reported_before_scoring(rated: Path, refused: Refused, monkeypatch: Patch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     refused("correlate table:rated.csv -m bleu -o out", "figures need matplotlib: pip install", 1)
     assert not Path("out").exists()
 
 
-def test_tune_guesses_columns_says_what_comes_next_and_needs_no_matplotlib(
+def test_tune_guesses_columns_suggests_the_next_step_and_needs_no_matplotlib(
     folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)

@@ -36,7 +36,7 @@ def test_latex_has_the_order_of_the_command_line(files: Path, run: Run) -> None:
 
 
 class TestTwins:
-    def test_other_settings_are_another_metric(self, files: Path, run: Run) -> None:
+    def test_other_settings_make_another_metric(self, files: Path, run: Run) -> None:
         line = "score ref.txt -i good.txt poor.txt -m twmd 'twmd;model=embedded;layer=2' --set layer=3"
         _, out, err = run(line)
         assert out.splitlines()[0].split() == ["system", "twmd", "layer=3", "twmd", "layer=2"]
@@ -93,9 +93,7 @@ def rows_of(prediction: str = "prediction", reference: str = "reference") -> lis
 
 
 class TestCommands:
-    def test_score_of_a_table_is_that_of_its_texts(
-        self, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_table_scores_equal_its_texts_scores(self, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         expected = twmd_registry.load("twmd").score(TEXTS, SINGLE).score
         store(folder, "rows.csv", rows_of())
         store(folder, "named.tsv.gz", rows_of("hyp", "gold"))
@@ -146,7 +144,7 @@ class TestStructure:
     """Content that is no text per line, in every command that reads texts."""
 
     @pytest.mark.parametrize("content", STRUCTURED)
-    def test_no_command_takes_structured_content_for_lines(
+    def test_no_command_reads_structured_content_as_lines(
         self, content: str, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (files / "x").write_bytes(content.encode())
@@ -163,7 +161,7 @@ class TestStructure:
             status, out, err = run(line)
             assert (status != 0, out, err.count("\n")) == (True, "", 1), line
 
-    def test_array_of_texts_is_lines_and_anything_is_where_it_is_said_to_be(self, files: Path, run: Run) -> None:
+    def test_arrays_of_texts_are_lines_and_any_format_can_be_forced(self, files: Path, run: Run) -> None:
         score = run("score ref.txt -i good.txt -b -w 7")[1]
         (files / "good.json").write_text(json.dumps(GOOD, indent=1), encoding="utf-8")
         assert run("score ref.txt -i good.json -b -w 7")[1] == score
@@ -224,14 +222,14 @@ def test_every_format_has_the_scores_of_documents(documents: Path, run: Run) -> 
     assert (table[1]["score"], table[2]["ci"]) == (shown.split(maxsplit=1)[0], "-")
 
 
-def test_resamples_and_seed_are_those_of_other_intervals(documents: Path, run: Run) -> None:
+def test_resamples_and_seed_match_other_intervals(documents: Path, run: Run) -> None:
     found = json.loads(run(f"{SCORE} --confidence --confidence-n 50 --seed 3 --format json")[1])[0]["documents"]
     scores = twmd_registry.score(GOOD, REFERENCES)
     expected = scores.by_document(["d1", "d2", "d1"], resamples=50, seed=3)
     assert found["d1"] == pytest.approx(expected["d1"].as_dict(), abs=1e-6)
 
 
-def test_record_with_documents_can_be_verified_and_names_what_was_changed(documents: Path, run: Run) -> None:
+def test_record_with_documents_is_verified_and_names_changes(documents: Path, run: Run) -> None:
     assert run(f"{SCORE} --record out.json")[0] == 0
     verify = "verify out.json ref.txt -i good.txt poor.txt"
     assert run(verify)[0] == 0
@@ -276,7 +274,7 @@ class TestSentences:
             (files / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
         return files
 
-    def test_rows_of_a_document_are_matched_as_its_sentences(self, talks: Path, run: Run) -> None:
+    def test_rows_of_a_document_are_matched_like_sentences(self, talks: Path, run: Run) -> None:
         (found,) = json.loads(run(f"score ref.jsonl -i hyp.jsonl {self.COLUMNS} --format json")[1])
         expected = twmd_registry.score([self.PREDICTION], [self.REFERENCE], align="sentences")
         assert found["documents"]["t1"] == {"segments": 1, "score": pytest.approx(expected.score, abs=1e-6)}
@@ -351,9 +349,7 @@ def test_report_shows_scores_against_both_without_alignment(translation: Path, r
     assert "none of the metrics has an alignment to show" in page
 
 
-def test_rows_without_a_source_are_counted_and_those_of_a_file_of_sources_are_named(
-    translation: Path, run: Run
-) -> None:
+def test_rows_without_a_source_are_counted_and_empty_source_lines_named(translation: Path, run: Run) -> None:
     rows = [{"prediction": "it rained", "source": text} for text in ("there was rain", None)]
     (translation / "gap.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     _, out, err = run("score -i gap.jsonl -sl -w 2", *SOURCE)
@@ -365,7 +361,7 @@ def test_rows_without_a_source_are_counted_and_those_of_a_file_of_sources_are_na
 
 
 @pytest.mark.parametrize("suffix", ["html", "svg"])
-def test_alignment_with_a_source_labels_the_text_source(suffix: str, folder: Path, run: Run) -> None:
+def test_alignment_labels_the_source(suffix: str, folder: Path, run: Run) -> None:
     command = ["align", "it rained", "there was rain", "-m", "twmd", "--set", "against=source", "-o", f"plan.{suffix}"]
     shown, drawn = run(*command)[1], (folder / f"plan.{suffix}").read_text(encoding="utf-8")
     assert "hypothesis    source" in shown
@@ -374,9 +370,7 @@ def test_alignment_with_a_source_labels_the_text_source(suffix: str, folder: Pat
 
 
 @pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "parquet"])
-def test_rows_without_a_prediction_are_refused_with_their_numbers_or_left_out(
-    form: str, folder: Path, run: Run
-) -> None:
+def test_rows_without_a_prediction_are_refused_by_number_or_skipped(form: str, folder: Path, run: Run) -> None:
     import pandas as pd
 
     frame = pd.DataFrame(

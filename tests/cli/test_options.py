@@ -72,7 +72,7 @@ def test_every_option_is_read_by_its_command() -> None:
         ("serve --mcp --max-bytes 9", "--max-bytes"),
     ],
 )
-def test_option_that_would_do_nothing_is_refused(line: str, words: str, folder: Path, refused: Refused) -> None:
+def test_option_without_effect_is_refused(line: str, words: str, folder: Path, refused: Refused) -> None:
     for name in ("r.txt", "h.txt", "h.jsonl"):
         (folder / name).write_text("a\n", encoding="utf-8")
     refused(line, words)

@@ -45,7 +45,7 @@ def _files(folder: Path, texts: Texts) -> None:
         (folder / name).write_text(content, encoding="utf-8")
 
 
-def test_every_form_gives_the_same_column_with_intervals_and_tests(run: Run, texts: Texts) -> None:
+def test_every_format_gives_the_same_column_with_intervals_and_tests(run: Run, texts: Texts) -> None:
     named = "L=a.score L=b.score C=comet.json W=wmt.seg.score judge=table.csv J=rows.jsonl"
     status, out, _ = run(f"score {SYSTEMS} -m bleu --scores {named} --paired-bs -sl --format json")
     rows = json.loads(out)
@@ -67,7 +67,7 @@ def test_every_form_gives_the_same_column_with_intervals_and_tests(run: Run, tex
         ]
 
 
-def test_record_names_the_file_and_verify_says_that_it_is_not_ours(run: Run, folder: Path) -> None:
+def test_record_names_the_file_and_verify_skips_external_scores(run: Run, folder: Path) -> None:
     line = f"score {SYSTEMS} --scores COMET=comet.json --paired-ar --record record.json"
     assert run(line)[0] == 0
     record = read_record("record.json")
@@ -81,14 +81,14 @@ def test_record_names_the_file_and_verify_says_that_it_is_not_ours(run: Run, fol
     assert (status, "COMET" in out) == (0, False)
 
 
-def test_report_has_them_in_every_picture(run: Run, folder: Path) -> None:
+def test_every_figure_of_the_report_includes_them(run: Run, folder: Path) -> None:
     assert run(f"report {SYSTEMS} -m twmd --scores COMET=comet.json -o report.html")[0] == 0
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert page.count("COMET (↑ higher is better)") >= 2
     assert "COMET ranks it" in page
 
 
-def test_correlate_compares_them_with_people(run: Run, folder: Path) -> None:
+def test_correlate_compares_them_with_human_ratings(run: Run, folder: Path) -> None:
     ratings = {name: [value + R.normal(0, 0.05) for value in values] for name, values in SCORES.items()}
     rows = [
         {"prediction": "a", "reference": "b", "rating": rating, "system": name, "item": str(k)}
@@ -127,7 +127,7 @@ def test_wrong_files_name_row_and_file(content: str, words: str, folder: Path, r
 
 
 @pytest.mark.parametrize("name", ["gpt-4.5", "gpt-4", "gpt-4.txt"])
-def test_another_version_is_another_system(name: str, run: Run, folder: Path, refused: Refused) -> None:
+def test_another_version_makes_another_system(name: str, run: Run, folder: Path, refused: Refused) -> None:
     for system in ("gpt-4.1.de-en.txt", "b.txt"):
         (folder / system).write_text((folder / "a.txt").read_text(encoding="utf-8"), encoding="utf-8")
     line = "score ref.txt -i gpt-4.1.de-en.txt b.txt -m bleu --scores COMET=x.score"
@@ -139,7 +139,7 @@ def test_another_version_is_another_system(name: str, run: Run, folder: Path, re
             assert run(line)[0] == 0
 
 
-def test_a_system_that_comes_twice_in_json_is_refused(folder: Path, refused: Refused) -> None:
+def test_duplicate_system_in_json_is_refused(folder: Path, refused: Refused) -> None:
     (folder / "x.json").write_text('{"a": [0.1], "b": [0.2], "a": [0.3]}', encoding="utf-8")
     refused(f"score {SYSTEMS} -m bleu --scores COMET=x.json", "twice", status=1)
 
@@ -177,7 +177,7 @@ def test_wrong_lists_name_system_and_row(scores: Any, words: str, texts: Texts) 
 
 
 @pytest.mark.parametrize("given", [np.array, torch.tensor, pd.DataFrame, iter])
-def test_arrays_tensors_and_tables_are_lists_of_numbers(given: Any, texts: Texts) -> None:
+def test_arrays_tensors_and_tables_are_accepted(given: Any, texts: Texts) -> None:
     own = SCORES if given is pd.DataFrame else list(SCORES.values())
     systems = [("a", texts.predictions), ("b", texts.predictions)]
     table = compare_systems(systems, [[text] for text in texts.references], [], scores={"COMET": given(own)})
@@ -205,7 +205,7 @@ def test_wrong_arguments_are_refused(changed: Any, words: str) -> None:
         )
 
 
-def test_one_reference_per_segment_may_be_a_text_or_absent() -> None:
+def test_single_reference_may_be_a_text_or_absent() -> None:
     given: list[Any] = [[["a cat sat there"], [""]], ["a cat sat there", None]]
     tables = [compare_systems([("a", ["a cat sat here", "it rains"])], references, ["chrf"]) for references in given]
     assert tables[0].columns[0].cells[0].score == tables[1].columns[0].cells[0].score > 10

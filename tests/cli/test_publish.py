@@ -32,7 +32,7 @@ def change(record: Path, **first: object) -> None:
     twmd_registry.write_record(replace(read, systems=(changed,)), record)
 
 
-def test_paper_gets_a_sentence_a_footnote_and_bibtex(record: Path, run: Run) -> None:
+def test_paper_output_has_a_sentence_a_footnote_and_bibtex(record: Path, run: Run) -> None:
     out = run("cite out.json")[1]
     twmd, stsscore, *_ = json.loads(record.read_text(encoding="utf-8"))["systems"][0]["results"]
     assert r"my\_system\textbar{}\allowbreak{}1.txt scores" in out
@@ -52,7 +52,7 @@ def test_footnote_is_the_signature_in_latex(record: Path, run: Run) -> None:
     assert twmd_registry.parse_signature(plain).spec.temperature == 0.1
 
 
-def test_system_with_a_bar_in_its_name_is_one_cell_of_markdown(record: Path, run: Run) -> None:
+def test_bar_in_a_system_name_stays_in_one_markdown_cell(record: Path, run: Run) -> None:
     rows = run("cite out.json --format markdown")[1].splitlines()
     assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows[:4]}) == 1
     assert rows[2].startswith(r"| my\_system\|1.txt | twmd | ")
@@ -64,7 +64,7 @@ def test_badge_is_an_image_with_the_signature(record: Path, run: Run) -> None:
     assert re.fullmatch(image, badge)
 
 
-def test_metadata_of_the_hub_hold_value_signature_and_texts(record: Path, run: Run) -> None:
+def test_hub_metadata_has_value_signature_and_texts(record: Path, run: Run) -> None:
     out = run("cite out.json --format eval_results --task translation --dataset org/data")[1]
     (model,) = yaml.safe_load(out)["model-index"]
     system = json.loads(record.read_text(encoding="utf-8"))["systems"][0]
@@ -78,7 +78,7 @@ def test_metadata_of_the_hub_hold_value_signature_and_texts(record: Path, run: R
     assert result["metrics"][3]["args"]["signature"].startswith("TER|")
 
 
-def test_metrics_of_sacrebleu_are_cited_by_their_signature(record: Path, run: Run) -> None:
+def test_sacrebleu_metrics_are_cited_by_signature(record: Path, run: Run) -> None:
     bleu = next(result for result in twmd_registry.read_record(record).systems[0].results if result.head == "BLEU")
     sentence, *signatures = run("cite out.json --format sentence")[1].splitlines()
     assert sentence.startswith("my_system|1.txt scores ")
@@ -89,7 +89,7 @@ def test_metrics_of_sacrebleu_are_cited_by_their_signature(record: Path, run: Ru
     assert f"badge/bleu-{bleu.score:.2f}-blue" in run("cite out.json --format badge")[1]
 
 
-def test_record_that_was_edited_or_contradicts_itself_is_not_published(record: Path, refused: Refused) -> None:
+def test_edited_or_inconsistent_record_is_not_published(record: Path, refused: Refused) -> None:
     result = twmd_registry.read_record(record).systems[0].results[0]
     whole = record.read_text(encoding="utf-8")
     record.write_text(whole.replace(f'"score": {result.score}', '"score": 0.99'), encoding="utf-8")
@@ -108,7 +108,7 @@ def test_record_that_was_edited_or_contradicts_itself_is_not_published(record: P
         refused("cite out.json", words, 1)
 
 
-def test_signature_of_several_systems_is_stated_once_and_two_settings_are_told_apart(folder: Path, run: Run) -> None:
+def test_shared_signature_is_stated_once_and_settings_are_distinguished(folder: Path, run: Run) -> None:
     for name, text in (("ref", "the cat sat"), ("one", "a cat sat"), ("two", "a dog")):
         (folder / f"{name}.txt").write_text(f"{text}\nit rains\n", encoding="utf-8")
     metrics = "'twmd;temperature=0.1' 'twmd;temperature=0.2'"

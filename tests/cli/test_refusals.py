@@ -221,7 +221,9 @@ DATA = [
 @pytest.mark.parametrize(
     ("status", "line", "words"), [*((2, *row) for row in USAGE), *((1, *row) for row in DATA)], ids=str
 )
-def test_wrong_line_is_refused_in_one_line(status: int, line: str, words: str, files: Path, refused: Refused) -> None:
+def test_wrong_command_raises_a_one_line_error(
+    status: int, line: str, words: str, files: Path, refused: Refused
+) -> None:
     for name, content in FILES.items():
         (files / name).write_bytes(content)
     before = {path: path.read_bytes() for path in files.iterdir()}
@@ -248,7 +250,7 @@ def place(tmp_path: Path) -> Path:
         ("link", "it is one of the input files"),
     ],
 )
-def test_output_that_cannot_be_written_is_refused_and_none_leaves_a_trace(name: str, words: str, place: Path) -> None:
+def test_unwritable_output_is_refused_and_checks_leave_no_trace(name: str, words: str, place: Path) -> None:
     inputs = [place / "none", place / "file"]
     with pytest.raises(FileError, match=f"cannot write {place / name}: {words}"):
         check_output(place / name, inputs)

@@ -37,7 +37,7 @@ def set_input(monkeypatch: pytest.MonkeyPatch, content: str) -> None:
 
 
 class TestOutput:
-    def test_number_of_the_command_line_is_pythons(self, files: Path, run: Run) -> None:
+    def test_command_line_score_equals_pythons(self, files: Path, run: Run) -> None:
         status, out, _ = run("score ref.txt -i good.txt -b -w 12 -m", *MetricName)
         expected = [twmd_registry.load(metric).score(GOOD, REFERENCES).score for metric in MetricName]
         assert status == 0
@@ -55,7 +55,7 @@ class TestOutput:
         expected = [twmd_registry.load(metric).score(GOOD, REFERENCES) for metric in ("twmd", "sbert")]
         assert ours == [str(scores.signature) for scores in expected]
 
-    def test_table_of_several_systems_has_the_baseline_first(self, files: Path, run: Run) -> None:
+    def test_several_systems_table_starts_with_the_baseline(self, files: Path, run: Run) -> None:
         status, out, _ = run("score ref.txt -i good.txt poor.txt -m chrf twmd ter --short")
         rows = [line.split() for line in out.splitlines()]
         assert status == 0
@@ -84,7 +84,7 @@ class TestOutput:
         assert row["ci"] > 0
         assert row["mean"] == pytest.approx(row["score"], abs=0.05)
 
-    def test_intervals_of_a_paired_bootstrap_are_of_its_own_resamples(self, files: Path, run: Run) -> None:
+    def test_paired_bootstrap_intervals_use_its_resamples(self, files: Path, run: Run) -> None:
         line = "score ref.txt -i good.txt poor.txt -q --paired-bs --paired-bs-n 60"
         plain = run(line)
         assert (plain[0], plain[1].count("±"), plain[1].count("|bs:60|")) == (0, 3, 1)  # one in the header
@@ -104,7 +104,7 @@ class TestOutput:
         ]
         assert signatures.splitlines() == [f"- `{entry['signature']}`" for entry in scores[:2]]
 
-    def test_json_and_tsv_hold_the_same(self, files: Path, run: Run) -> None:
+    def test_json_and_tsv_have_the_same_content(self, files: Path, run: Run) -> None:
         line = "score ref.txt -i good.txt poor.txt -m chrf twmd --format"
         found = json.loads(run(f"{line} json")[1])
         assert [entry["metric"] for entry in found] == ["chrF2", "twmd"] * 2
@@ -129,7 +129,7 @@ class TestOutput:
         assert lines[0] == ["good.txt:TER", "good.txt:twmd", "poor.txt:TER", "poor.txt:twmd"]
         assert [len(line) for line in lines] == [4] * 4
 
-    def test_width_is_the_digits_of_every_column(self, files: Path, run: Run) -> None:
+    def test_width_sets_the_decimals_of_every_column(self, files: Path, run: Run) -> None:
         bleu, twmd = BLEU().corpus_score(GOOD, [REFERENCES]), twmd_registry.load("twmd").score(GOOD, REFERENCES)
         for option, digits in (("", (2, 4)), ("-w 1", (1, 1)), ("-w 7", (7, 7))):
             shown = run(f"score ref.txt -i good.txt -m bleu twmd -b {option}")[1].split()
@@ -140,20 +140,20 @@ class TestOutput:
         report = run(f"report {line} -o report.html")[1]
         assert report.removesuffix("wrote report.html\n") == run(f"score {line} --confidence")[1]
 
-    def test_set_reaches_the_metrics_that_use_the_key_and_names_the_others(self, files: Path, run: Run) -> None:
+    def test_set_applies_to_metrics_with_the_key_and_names_the_others(self, files: Path, run: Run) -> None:
         _, out, err = run("score ref.txt -i good.txt -m twmd sbert bleu --set temperature=0.5 --set layer=2")
         assert (out.count("|temperature:0.5|"), out.count("|layer:2|")) == (1, 2)
         assert "--set temperature: no key of sbert; scored without it." in err
         assert "bleu" not in err
 
-    def test_systems_with_one_file_name_are_named_with_their_folders(self, files: Path, run: Run) -> None:
+    def test_systems_with_equal_file_names_get_their_folders(self, files: Path, run: Run) -> None:
         for name in ("one", "two"):
             (files / name).mkdir()
             write(files / name / "out.txt", GOOD)
         _, out, _ = run("score ref.txt -i one/out.txt two/out.txt")
         assert [line.split()[-2] for line in out.splitlines()[2:4]] == ["one/out.txt", "two/out.txt"]
 
-    def test_name_with_a_tab_does_not_break_a_row(self, files: Path, run: Run) -> None:
+    def test_tab_in_a_name_does_not_break_a_row(self, files: Path, run: Run) -> None:
         write(files / "a\tb.txt", GOOD)
         _, out, _ = run("score ref.txt --format tsv -i", "a\tb.txt")
         assert len({line.count("\t") for line in out.splitlines()}) == 1
@@ -167,7 +167,7 @@ class TestInput:
         monkeypatch.setattr(sys, "stdin", Terminal())
         assert "nothing to score" in run("score")[2]
 
-    def test_reference_files_are_streams_side_by_side(self, files: Path, run: Run) -> None:
+    def test_reference_files_are_parallel_streams(self, files: Path, run: Run) -> None:
         status, out, _ = run("score ref.txt good.txt -i good.txt -b")
         assert status == 0
         assert float(out) == pytest.approx(1, abs=1e-4)
@@ -181,11 +181,11 @@ class TestStreams:
             ("score ref.txt <&-", "twmd: standard input is empty."),
         ],
     )
-    def test_stream_that_cannot_be_used_is_one_line(self, files: Path, line: str, words: str) -> None:
+    def test_unusable_stream_raises_a_one_line_error(self, files: Path, line: str, words: str) -> None:
         done = subprocess.run(f"{PROGRAM} {line}", shell=True, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr.startswith(words), done.stderr.count("\n")) == (1, True, 1)
 
-    def test_output_that_cannot_be_written_costs_no_record(
+    def test_unwritable_output_does_not_lose_the_record(
         self, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with monkeypatch.context() as patch, Path("/dev/full").open("w", encoding="utf-8") as full:
@@ -194,7 +194,7 @@ class TestStreams:
         assert capsys.readouterr().err == "twmd: [Errno 28] No space left on device\n"
         assert len(twmd_registry.read_record("out.json").systems[0].results[0].scores) == 3
 
-    def test_reader_that_leaves_costs_no_record_and_prints_no_error(self, files: Path) -> None:
+    def test_closed_pipe_keeps_the_record_and_prints_no_error(self, files: Path) -> None:
         command = f"{sys.executable} -m twmd_registry.cli score ref.txt -i good.txt --record out.json"
         process = subprocess.Popen(command.split(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert process.stdout is not None
@@ -204,7 +204,7 @@ class TestStreams:
         assert process.stderr.read() == b""
         assert len(twmd_registry.read_record(files / "out.json").systems[0].results[0].scores) == 3
 
-    def test_name_that_the_encoding_lacks_is_escaped(
+    def test_unencodable_name_is_escaped(
         self, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(files / "h\u00e9.txt", GOOD)
@@ -215,7 +215,7 @@ class TestStreams:
         assert b"h\\xe9.txt" in content.getvalue()
         assert capsys.readouterr().err == ""  # no progress bar either
 
-    def test_interrupt_is_one_line(self, files: Path) -> None:
+    def test_interrupt_prints_one_line(self, files: Path) -> None:
         process = subprocess.Popen(
             [sys.executable, "-m", "twmd_registry.cli", "score", "ref.txt"],
             stdin=subprocess.PIPE,
@@ -253,7 +253,7 @@ def candidates(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("file", ["c.jsonl", "packed.gz", "c.csv", "c.txt --num-samples 3"])
-def test_choices_of_every_form_are_those_of_python(file: str, candidates: Path, run: Run) -> None:
+def test_choices_in_every_format_equal_pythons(file: str, candidates: Path, run: Run) -> None:
     found = mbr(CANDIDATES)
     expected = [choice.candidate for choice in found.choices]
     status, out, err = run(f"mbr -i {file}")
@@ -265,7 +265,7 @@ def test_choices_of_every_form_are_those_of_python(file: str, candidates: Path, 
     assert (candidates / "chosen.txt").read_text(encoding="utf-8").splitlines() == expected
 
 
-def test_json_lines_hold_all_that_it_takes_to_choose_again(candidates: Path, run: Run) -> None:
+def test_json_lines_allow_recomputing_the_choice(candidates: Path, run: Run) -> None:
     rows = [json.loads(line) for line in run("mbr -i c.jsonl --format json --utilities")[1].splitlines()]
     again = mbr(CANDIDATES, parse_signature(rows[0]["signature"]).spec, utilities=True)
     assert str(again.signature) == rows[0]["signature"]

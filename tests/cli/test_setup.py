@@ -83,7 +83,7 @@ def test_no_line_is_wider_than_100_columns(run: Run) -> None:
     assert [line for line in [*lines, *table.splitlines()] if len(line) > WIDTH] == []
 
 
-def test_value_of_fit_mean_can_be_set(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fit_mean_hash_can_be_set(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWMD_HOME", str(folder / "home"))
     (folder / "corpus.txt").write_text("the cat sat\nit rains\n", encoding="utf-8")
     (folder / "more.jsonl").write_text('{"prediction": "a", "references": ["b", "c"]}\n', encoding="utf-8")
@@ -175,7 +175,7 @@ def test_key_of_the_environment_is_checked(refused: Refused, monkeypatch: pytest
         ("demo", "port {} is not free: choose another by --port."),
     ],
 )
-def test_port_that_is_taken_is_named(command: str, message: str, run: Run) -> None:
+def test_occupied_port_is_named(command: str, message: str, run: Run) -> None:
     skip_without_extra(command)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -183,7 +183,7 @@ def test_port_that_is_taken_is_named(command: str, message: str, run: Run) -> No
     assert (status, err.splitlines()[-1]) == (1, f"twmd: {message.format(port)}")
 
 
-def test_without_an_extra_the_install_line_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_error_shows_the_install_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     skip_without_extra("serve")
     find_spec = util.find_spec
 
@@ -213,7 +213,7 @@ REQUIRED = ["numpy>=1.26", "matplotlib>=3.8; extra == 'plots'", "ray[data]>=2.40
         ),
     ],
 )
-def test_install_line_names_where_the_installation_came_from(
+def test_install_line_names_the_installations_origin(
     origin: Any, command: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = json.dumps(origin).replace("FOLDER", folder.as_uri()) if origin else None
@@ -222,13 +222,13 @@ def test_install_line_names_where_the_installation_came_from(
     assert install_command("plots") == command.replace("FOLDER", str(folder))
 
 
-def test_without_arguments_lines_to_try_are_shown(run: Run) -> None:
+def test_examples_are_shown_without_arguments(run: Run) -> None:
     lines = [line for line in run("")[1].splitlines() if line.startswith("  twmd ")]
     assert len(lines) == 4
     assert run(lines[0].partition("   ")[0].removeprefix("  twmd "))[0] == 0
 
 
-def test_uninstall_removes_models_and_says_what_stays(
+def test_uninstall_removes_models_and_lists_what_remains(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
@@ -244,7 +244,7 @@ def test_uninstall_removes_models_and_says_what_stays(
     assert not (tmp_path / "home").exists()
 
 
-def test_address_of_the_demo_is_printed_without_advice_to_publish_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_address_is_printed_without_advice_to_publish_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     skip_without_extra("demo")
     monkeypatch.setattr("gradio.Blocks.block_thread", lambda page: page.close(verbose=False))
     status, out, err = run("demo")

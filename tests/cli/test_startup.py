@@ -66,7 +66,7 @@ class TestCompletion:
         assert {name for kind, name in offered if kind == "plain"} == expected
 
     @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
-    def test_documented_line_makes_bash_complete(self, tmp_path: Path) -> None:
+    def test_documented_line_enables_bash_completion(self, tmp_path: Path) -> None:
         documentation = (ROOT / "docs" / "score-files.md").read_text(encoding="utf-8")
         (line,) = re.findall(r"^source .*$", documentation, flags=re.MULTILINE)
         program = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m twmd_registry.cli "$@"\n'
@@ -118,7 +118,7 @@ def test_shared_options_mean_the_same_in_every_command() -> None:
 
 
 @pytest.mark.parametrize("at", range(4))
-def test_quiet_may_stand_at_every_level(at: int) -> None:
+def test_quiet_works_at_every_level(at: int) -> None:
     arguments = ["setup", "space", "build", "-m", "twmd", "-o", "out"]
     assert not parse(arguments)["quiet"]
     assert parse([*arguments[:at], "-q", *arguments[at:]])["quiet"]
@@ -209,12 +209,12 @@ def started(folder: Path, lines: str, code: str = CODE) -> list[tuple[str, int, 
     return [(line, status, set(modules), errors) for line, status, modules, errors in json.loads(done.stdout)]
 
 
-def test_help_imports_nothing_that_a_command_needs_first(tmp_path: Path) -> None:
+def test_help_imports_no_command_dependencies(tmp_path: Path) -> None:
     code = CODE.replace("heavy = {", "heavy = {'jinja2', 'filelock', 'rich.progress', ")
     assert started(tmp_path, "--help", code) == [("--help", 0, set(), "")]
 
 
-def test_line_imports_heavy_libraries_only_if_it_needs_them(tmp_path: Path) -> None:
+def test_command_imports_heavy_libraries_only_if_needed(tmp_path: Path) -> None:
     """In one process, where a library stays that a line has imported: bad lines are first, then SacreBLEU's metrics."""
     for line, status, modules, errors in started(tmp_path, "\n".join((LIGHT, NUMPY, LEXICAL, CORRELATE))):
         if line == CORRELATE:
@@ -227,7 +227,7 @@ def test_line_imports_heavy_libraries_only_if_it_needs_them(tmp_path: Path) -> N
             assert "No such command" not in errors, line
 
 
-def test_score_of_systems_without_a_fitted_accuracy_imports_no_statistics(tmp_path: Path) -> None:
+def test_score_without_a_fitted_accuracy_imports_no_statistics(tmp_path: Path) -> None:
     code = CODE.replace("heavy = {", "heavy = {'scipy.stats', ")
     (scored,) = started(tmp_path, "score ref.txt -i hyp.txt hyp.txt -m twmd sbert stsscore -q", code)
     assert (scored[1], {"scipy.stats", "transformers", "sentence_transformers"} & scored[2]) == (0, set())
@@ -235,7 +235,7 @@ def test_score_of_systems_without_a_fitted_accuracy_imports_no_statistics(tmp_pa
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other libraries have no such setting")
-def test_threads_of_a_command_allocate_in_one_area() -> None:
+def test_command_threads_share_one_memory_arena() -> None:
     program = (
         "import ctypes, threading\nfrom twmd_registry.cli import main\n"
         "{}libc = ctypes.CDLL(None)\n"
@@ -250,7 +250,7 @@ def test_threads_of_a_command_allocate_in_one_area() -> None:
     assert list(areas.values()) == [2, 1]
 
 
-def test_settings_for_libraries_give_way_to_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_overrides_library_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("GOMP_SPINCOUNT", "THP_MEM_ALLOC_ENABLE"):
         monkeypatch.setenv(name, "7")
     monkeypatch.delenv("THP_MEM_ALLOC_ENABLE")

@@ -19,7 +19,7 @@ from twmd_registry.registry.paths import write_file
 
 
 @pytest.mark.parametrize("category", [Warning, UserWarning])
-def test_filter_makes_errors_of_this_packages_warnings_only(category: Any, files: Path, run: Run) -> None:
+def test_warning_filter_affects_only_this_package(category: Any, files: Path, run: Run) -> None:
     (files / "gap.txt").write_text("a cat\n\nnine\n")
     with warnings.catch_warnings():
         warnings.simplefilter("error", category)
@@ -54,7 +54,7 @@ def caused(error: Exception, cause: Exception) -> Exception:
         (ImportError("No module named x"), False),
     ],
 )
-def test_lack_of_memory_is_known_by_its_forms_and_answered_in_one_line(
+def test_out_of_memory_errors_are_recognised_and_reported_in_one_line(
     error: Exception, expected: bool, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert is_out_of_memory(error) is expected
@@ -82,14 +82,12 @@ def test_lack_of_memory_is_known_by_its_forms_and_answered_in_one_line(
         twmd_registry.read_record,
     ],
 )
-def test_name_that_no_file_can_have_is_refused_by_an_error_of_this_package(
-    use: Callable[[str], Any], name: str
-) -> None:
+def test_impossible_file_name_raises_the_packages_error(use: Callable[[str], Any], name: str) -> None:
     with pytest.raises(TwmdError):
         use(name)
 
 
-def test_file_of_such_a_name_cannot_be_written() -> None:
+def test_file_with_an_impossible_name_cannot_be_written() -> None:
     for name in ("x" * 300, "a\0b"):
         with pytest.raises(TwmdError, match="cannot write"):
             write_file(Path(name), b"")
@@ -101,7 +99,7 @@ def test_hidden_files_are_not_outputs(tmp_path: Path) -> None:
     assert [path.name for path in visible_files(tmp_path, "*.txt")] == ["S1.txt"]
 
 
-def test_cell_may_be_as_long_as_a_line(folder: Path, run: Run) -> None:
+def test_cell_may_be_as_long_as_a_full_line(folder: Path, run: Run) -> None:
     long = "a " * 100_000
     (folder / "long.csv").write_text(f'prediction,reference\n"{long}",a b\n')
     (folder / "long.tsv").write_text(f"prediction\treference\n{long}\ta b\n")

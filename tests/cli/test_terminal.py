@@ -27,7 +27,7 @@ CODES = re.compile(r"\x1b\[[\d;]*m")
 
 
 @pytest.mark.parametrize(("name", "value", "codes"), [("NO_COLOR", "1", 0), ("NO_COLOR", "", 1), ("TERM", "dumb", 0)])
-def test_terminal_has_colours_until_its_user_refuses_them(
+def test_terminal_has_colours_unless_disabled(
     name: str, value: str, codes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
@@ -40,7 +40,7 @@ def test_terminal_has_colours_until_its_user_refuses_them(
         assert CODES.sub("", stream.getvalue()) == "twmd: a word\n"
 
 
-def test_results_are_printed_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_are_printed_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr(sys, "stdout", shown := Terminal())
@@ -76,10 +76,10 @@ class TestQuiet:
 
 class TestErrors:
     @pytest.mark.parametrize("words", [["no\x1b[2J\x07\x9bfile", "-i", "sys.txt"], ["--no\x1b[2J\x07\x9bfile"]])
-    def test_error_cannot_steer_the_terminal(self, words: list[str], mixed: Path, run: Run) -> None:
+    def test_error_text_cannot_control_the_terminal(self, words: list[str], mixed: Path, run: Run) -> None:
         assert r"no\x1b[2J\x07\x9bfile" in run("score", *words)[2]
 
-    def test_unexpected_error_of_a_disk_is_one_line(self, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    def test_unexpected_disk_error_prints_one_line(self, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
         def refuse(*_: object) -> None:
             raise PermissionError(13, "Permission denied", "some.file")
 
@@ -95,14 +95,14 @@ class TestErrors:
         ],
         ids=["torch", "numpy", "python"],
     )
-    def test_lack_of_memory_is_one_line(
+    def test_out_of_memory_prints_one_line(
         self, exhaust: Callable[[object], object], monkeypatch: pytest.MonkeyPatch, run: Run
     ) -> None:
         monkeypatch.setattr("twmd_registry.cli.explain.entry", exhaust)
         status, _, err = run("explain -m twmd")
         assert (status, bool(re.fullmatch(r"twmd: out of memory: pass fewer texts, .+\n", err))) == (1, True)
 
-    def test_fault_of_the_program_is_not_hidden(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_bug_shows_its_traceback(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("twmd_registry.cli.explain.entry", lambda _: torch.ones(2) @ torch.ones(3))
         with pytest.raises(RuntimeError, match="size"):
             main(["explain", "-m", "twmd"])
@@ -125,7 +125,7 @@ class TestProgress:
             time.sleep(0.01)
         return last
 
-    def test_short_work_shows_nothing(self, stderr: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_short_work_shows_no_progress_bar(self, stderr: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(terminal, "PATIENCE_S", 60)
         with redirect_stderr(stderr), progress_bar("rows", 2) as progress:
             assert progress
@@ -133,7 +133,7 @@ class TestProgress:
             time.sleep(0.2)
         assert not stderr.getvalue()
 
-    def test_message_beside_a_bar_has_a_line_of_its_own(self, stderr: Terminal) -> None:
+    def test_message_during_a_progress_bar_gets_its_own_line(self, stderr: Terminal) -> None:
         with redirect_stderr(stderr), progress_bar("rows", 700):
             self.wait_for("0/700", stderr)
             complain("twmd:", HEADER, "a word")

@@ -34,7 +34,7 @@ CASES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_options_are_sacrebleus_and_its_signature_gives_them_back(name: str) -> None:
+def test_options_equal_sacrebleus_and_can_be_read_from_its_signature(name: str) -> None:
     metric = CASES[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TwmdWarning)

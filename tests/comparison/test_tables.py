@@ -68,7 +68,7 @@ def test_every_part_of_a_wide_table_has_the_columns_before_the_decimals() -> Non
         assert part.count("roberta-base, layer 10") == part.count("here, layer 4") == 1
 
 
-def test_names_that_have_no_room_become_one_column() -> None:
+def test_too_wide_names_become_one_column() -> None:
     keys = ["layer", "special", "unknown", "subwords", "centering", "centering_size", "centering_side", "temperature"]
     rows = [["3", "none", "keep", "drop", "none", "-", "-", temperature, "0.7400"] for temperature in ("0.1", "0.2")]
     shown = write_table([*keys, "pearson"], rows, "txt", names=8).splitlines()
@@ -79,7 +79,7 @@ def test_names_that_have_no_room_become_one_column() -> None:
     assert (len(shown), max(map(len, shown)) <= WIDTH) == (4, True)
 
 
-def test_numbers_beside_undefined_ones_and_long_names_are_not_broken() -> None:
+def test_numbers_beside_undefined_ones_and_long_names_are_not_wrapped() -> None:
     interval = "0.416 (-0.212 .. 0.871)"
     rows = [["a-group", *[interval] * 6], ["another", *["undefined"] * 6], ["-", *[interval] * 6]]
     shown = write_table(["", *"abcdef"], rows, "txt")
@@ -91,7 +91,7 @@ def test_numbers_beside_undefined_ones_and_long_names_are_not_broken() -> None:
     assert max(map(len, shown.splitlines())) <= WIDTH
 
 
-def test_names_that_begin_with_a_decimal_are_not_numbers() -> None:
+def test_names_starting_with_a_decimal_are_not_numbers() -> None:
     rows = [
         ["agrees", f"{size}-instruct-{'x' * 30}", f"twmd {'layer=3 ' * 6}", *["0.864953"] * 7] for size in (3.5, 4.1)
     ]
@@ -100,7 +100,7 @@ def test_names_that_begin_with_a_decimal_are_not_numbers() -> None:
     assert [("3.5-instruct" in part, "4.1-instruct" in part) for part in parts] == [(True, True)] * 2
 
 
-def test_words_of_names_are_broken_where_rows_would_lack_a_name_otherwise() -> None:
+def test_words_are_broken_if_rows_would_lack_a_name() -> None:
     keys = ["layer", "special", "ngram", "centering", "centering_size", "centering_side", "temperature"]
     rows = [["4", "cls", "2", "batch", "32", "separate", temperature, "0.7521"] for temperature in ("0.1", "0.2")]
     shown = write_table([*keys, "pearson"], rows, "txt", names=7)
@@ -108,17 +108,17 @@ def test_words_of_names_are_broken_where_rows_would_lack_a_name_otherwise() -> N
     assert [line.split() for line in shown.splitlines()[-2:]] == rows
 
 
-def test_wide_letters_take_two_characters_of_the_width() -> None:
+def test_wide_letters_count_as_two_characters() -> None:
     shown = write_table(["system", "score"], [["我" * 70, "0.5"]], "txt")
     assert max(map(wcswidth, shown.splitlines())) <= WIDTH
 
 
-def test_name_that_begins_with_a_bracket_or_star_is_no_argument_of_a_line_break() -> None:
+def test_leading_bracket_or_star_is_not_an_argument_of_a_line_break() -> None:
     body = write_table(["system", "score"], [["[mask]", "0.5"], ["*", "0.25 *"]], "tex").splitlines()
     assert [line.split("&")[0].strip() for line in body if "&" in line] == ["system", "{} [mask]", "{} *"]
 
 
-def test_latex_table_says_what_its_marks_mean() -> None:
+def test_latex_table_explains_its_marks() -> None:
     table = comparison(["a_b.txt", "50%|c.txt"], 1)._replace(resampling=Resampling("bs", 100))
     body, test = paper_table(table, None, "tex").partition("\n\n% ")[0].split("\n\n")
     assert r"50\%\textbar{}c.txt  " in body

@@ -70,7 +70,7 @@ def model(tiny_encoder: Callable[[str], Path], tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("name", KEYS)
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
-def test_later_calls_encode_what_is_not_cached_and_score_the_same(model: str, name: str) -> None:
+def test_later_calls_encode_only_uncached_texts_and_score_the_same(model: str, name: str) -> None:
     keys = KEYS[name]
     with metric(model, **keys, keep_references=ROOM) as caching, metric(model, **keys) as plain:
         for predictions, number in ((PREDICTIONS, DIFFERENT), (OTHERS, len(OTHERS)), (PREDICTIONS, len(PREDICTIONS))):
@@ -96,7 +96,7 @@ def test_texts_cached_across_chunks_and_metrics_are_encoded_once(model: str, mon
     np.testing.assert_allclose(found, whole, rtol=0, atol=1e-5)
 
 
-def test_counts_and_warnings_are_those_of_a_run_without_cache(model: str, tmp_path: Path) -> None:
+def test_counts_and_warnings_equal_those_without_a_cache(model: str, tmp_path: Path) -> None:
     table = tmp_path / "table.txt"
     table.write_text("cat 1 0\ndog 0.5 1\nsat 0 1\n", encoding="utf-8")
     references = [["cat " * 60], [" "], ["zebra h\u00e9ron"]]
@@ -184,7 +184,7 @@ def test_full_cache_evicts_the_least_recently_used_entry() -> None:
     assert len(cache) == 2
 
 
-def test_bound_of_the_cache_is_a_number_of_bytes_or_refused() -> None:
+def test_cache_limit_must_be_a_number_of_bytes() -> None:
     read: dict[Any, int] = {0: 0, 7: 7, "64": 64, "2kB": 2000, "256MB": 256_000_000, "1.5 GB": 1_500_000_000}
     for given, number in read.items():
         assert twmd_registry.load("twmd", keep_references=given).options.keep_references == number

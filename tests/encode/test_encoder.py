@@ -61,7 +61,7 @@ def test_layers_above_the_highest_one_needed_never_run_and_no_hooks_stay(family:
 
 
 @pytest.mark.parametrize("family", tiny.FAMILIES)
-def test_length_limit_is_the_networks_where_the_tokenizer_has_none(family: str, tiny_encoder: Folder) -> None:
+def test_length_limit_falls_back_to_the_networks(family: str, tiny_encoder: Folder) -> None:
     encoder = load(tiny_encoder(family))
     assert encoder.limit == tiny.POSITIONS
     long = " ".join(["cat"] * 100)
@@ -78,7 +78,7 @@ def test_length_limit_is_the_networks_where_the_tokenizer_has_none(family: str, 
         RuntimeError("[enforce fail at alloc_cpu.cpp:1] DefaultCPUAllocator: can't allocate memory"),
     ],
 )
-def test_batch_that_does_not_fit_is_halved_until_it_does(
+def test_too_large_batch_is_halved_until_it_fits(
     error: Exception, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = encode(encoder, SENTENCES, [2])
@@ -97,7 +97,7 @@ def test_batch_that_does_not_fit_is_halved_until_it_does(
     torch.testing.assert_close(found.layers[2], expected.layers[2], atol=2e-6, rtol=0)
 
 
-def test_single_text_that_does_not_fit_is_one_clear_error(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_that_does_not_fit_raises_one_clear_error(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoder_module, "hidden_states", Mock(side_effect=torch.OutOfMemoryError("no memory")))
     with pytest.raises(ModelError, match="out of memory with a single text of 5 tokens"):
         encode(encoder, SENTENCES[:1], [2])
@@ -125,7 +125,7 @@ def save_tiny(kind: Any, name: str, keys: dict[str, Any], folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_every_hidden_state_is_the_librarys_own_padded_or_alone(name: str, tmp_path: Path) -> None:
+def test_every_hidden_state_equals_the_librarys_with_or_without_padding(name: str, tmp_path: Path) -> None:
     encoder = load(save_tiny(AutoModel, name, ARCHITECTURES[name], tmp_path))
     assert encoder.depth == tiny.DEPTH
     whole = AutoModel.from_pretrained(tmp_path).eval()
@@ -149,12 +149,12 @@ def test_every_hidden_state_is_the_librarys_own_padded_or_alone(name: str, tmp_p
 
 
 @pytest.mark.parametrize(("words", "name"), [(words, name) for words, models in REFUSED.items() for name in models])
-def test_network_without_a_vector_of_its_own_per_token_is_refused(words: str, name: str, tmp_path: Path) -> None:
+def test_network_without_token_vectors_is_refused(words: str, name: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=words):
         load(save_tiny(AutoModel, name, REFUSED[words][name], tmp_path)).reading([1])
 
 
-def test_layers_that_a_network_does_not_give_are_refused(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_layers_are_refused(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     real = hidden_states
 
     def lacking(*given: Any) -> dict[int, torch.Tensor]:
@@ -168,7 +168,7 @@ def test_layers_that_a_network_does_not_give_are_refused(encoder: Encoder, monke
 
 
 @pytest.mark.parametrize("name", ["t5", "mt5", "switch_transformers", "longt5"])
-def test_encoder_that_was_saved_alone_is_read(name: str, tmp_path: Path) -> None:
+def test_separately_saved_encoder_is_read(name: str, tmp_path: Path) -> None:
     kinds = {"t5": "T5", "mt5": "MT5", "switch_transformers": "SwitchTransformers", "longt5": "LongT5"}
     kind = getattr(transformers, f"{kinds[name]}EncoderModel")
     encoder = load(save_tiny(kind, name, ARCHITECTURES[name], tmp_path))
@@ -178,7 +178,7 @@ def test_encoder_that_was_saved_alone_is_read(name: str, tmp_path: Path) -> None
         torch.testing.assert_close(encode(encoder, SENTENCES[:1], [k]).layers[k], expected[k], atol=5e-6, rtol=0)
 
 
-def test_classifiers_checkpoint_gives_the_encoder_inside(tmp_path: Path) -> None:
+def test_classifier_checkpoint_gives_its_encoder(tmp_path: Path) -> None:
     torch.manual_seed(0)
     config = BertConfig(**tiny._BERT, num_labels=3)
     classifier = BertForSequenceClassification(config).eval()
@@ -214,7 +214,7 @@ def test_every_token_is_in_a_window_and_no_window_is_too_long(length: int, size:
     assert len(windows) == (1 if length + 2 <= size else math.ceil((length - (size - 2)) / stride) + 1)
 
 
-def test_long_text_is_read_to_its_end_and_short_ones_score_as_ever() -> None:
+def test_long_text_is_read_to_its_end_and_short_text_scores_are_unchanged() -> None:
     windowed, cut = (twmd_registry.load("twmd", truncation=how) for how in ("window:64/32", "cut:64"))
     end = "and at the very end the whale sang in a cold green harbour ."
     predictions, references = [SHORT, f"{LONG} {end}", LONG], ["we met again today .", f"{LONG} {end}", f"{LONG} {end}"]
@@ -235,7 +235,7 @@ def test_long_text_is_read_to_its_end_and_short_ones_score_as_ever() -> None:
         ("window:2/1", "truncation to 2 tokens leaves no room for text .*: expected at least 3"),
     ],
 )
-def test_windows_that_cannot_be_are_refused(truncation: str, words: str) -> None:
+def test_impossible_windows_are_refused(truncation: str, words: str) -> None:
     with pytest.raises(SpecError, match=words):
         twmd_registry.load("twmd", truncation=truncation).score(["a"], ["b"])
 

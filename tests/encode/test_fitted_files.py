@@ -129,9 +129,7 @@ def test_mean_vector_file_with_nan_or_another_content_is_refused(
             read_background(save(MEAN_VECTOR, content, tmp_path))
 
 
-def test_mean_of_another_model_or_of_one_without_its_adapter_is_refused(
-    tmp_path: Path, backend: TokenAlignmentBackend
-) -> None:
+def test_mean_of_another_model_or_adapter_is_refused(tmp_path: Path, backend: TokenAlignmentBackend) -> None:
     path, own = str(backend.fit_background(SENTENCES).save(tmp_path)), backend.files.fingerprint
     assert find_background(path, own, None).about["adapter"] is None
     for fingerprint, adapter in (("0123456789ab", None), (own, "some-adapter@0123456789ab")):
@@ -183,6 +181,6 @@ def test_order_case_repetition_empty_lines_and_a_byte_order_mark_do_not_change_i
         ("\n \n", "the file holds no word"),
     ],
 )
-def test_list_that_cannot_be_read_is_refused(tmp_path: Path, content: str | bytes, words: str) -> None:
+def test_unreadable_stop_list_is_refused(tmp_path: Path, content: str | bytes, words: str) -> None:
     with pytest.raises(ModelError, match=words):
         find_stop_words(str(written(tmp_path, content)))

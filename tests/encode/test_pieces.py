@@ -67,13 +67,13 @@ def kept(read: Reader, policy: dict[str, Any], text: str) -> list[str]:
         ("  walked away", ["walked", "away"]),
     ],
 )
-def test_pieces_come_together_as_the_words_that_were_written(name: str, text: str, wanted: list[str]) -> None:
+def test_pieces_join_into_the_written_words(name: str, text: str, wanted: list[str]) -> None:
     assert words(name, text) == wanted
     assert wanted[0].startswith(kept(reader(name), {"subwords": "drop"}, text)[0])
 
 
 @pytest.mark.parametrize("name", SUBWORD)
-def test_words_next_to_punctuation_begin_there(name: str) -> None:
+def test_words_start_after_punctuation(name: str) -> None:
     text = "the old mill (waiting, walked)"
     glued = "".join(words(name, text))
     assert glued == text.replace(" ", "")
@@ -91,13 +91,13 @@ def test_words_next_to_punctuation_begin_there(name: str) -> None:
         *((name, "heron \U0001f600 weir", 3) for name in BYTES),  # of four bytes
     ],
 )
-def test_ideographs_and_emoji_are_words_and_accents_do_not_divide_them(name: str, text: str, count: int) -> None:
+def test_ideographs_and_emoji_are_words_and_accents_do_not_split_them(name: str, text: str, count: int) -> None:
     assert len(words(name, text)) == count
     assert len(kept(reader(name), {"subwords": "drop"}, text)) == count
 
 
 @pytest.mark.parametrize("name", [*ALL, "bare"])
-def test_each_text_begins_anew_whatever_its_neighbours_are(name: str) -> None:
+def test_words_do_not_continue_across_texts(name: str) -> None:
     bare = name == "bare"  # no special tokens are between its texts
     read = Reader(vocabularies.bare(vocabularies.byte_level_backend(prefix=False))) if bare else reader(name)
     texts = ["walked", "", "the heron waded", "naïve (see this)", "waiting at the weir,", "seeing"]
@@ -131,7 +131,7 @@ def test_in_the_embedded_model_exactly_the_marked_pieces_continue(texts: Texts, 
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_punctuation_is_what_consists_of_it_alone_or_a_single_ascii_character(name: str) -> None:
+def test_punctuation_tokens_are_all_punctuation_or_one_ascii_character(name: str) -> None:
     read = reader(name)
     marks, ascii_marks = (
         {piece for piece, flat in zip(read.pieces.texts, flags, strict=True) if flat}
@@ -164,7 +164,7 @@ def test_dropping_ascii_punctuation_keeps_typographic_marks(embedded: Reader) ->
     ],
     ids=["all pieces", "beginning of a longer word", "first, last and beside punctuation", "several words", "accent"],
 )
-def test_stop_word_is_left_out_with_all_its_pieces_and_only_whole(
+def test_stop_word_is_removed_with_all_its_pieces_and_only_as_a_whole_word(
     name: str, stop_words: list[str], text: str, left: str | None
 ) -> None:
     read = reader(name)
@@ -172,7 +172,7 @@ def test_stop_word_is_left_out_with_all_its_pieces_and_only_whole(
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_stop_word_of_several_does_not_reach_into_the_next_text(name: str) -> None:
+def test_stop_word_does_not_match_across_texts(name: str) -> None:
     read = reader(name)
     ids, own, lengths = read.read(["heron waiting,", "walked waiting, walked"])
     gone = left_out(read.pieces, ids, own, lengths, **stopping(read, "waiting,walked"))
@@ -180,7 +180,7 @@ def test_stop_word_of_several_does_not_reach_into_the_next_text(name: str) -> No
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_special_tokens_stay_whatever_the_list_says(name: str) -> None:
+def test_special_tokens_are_never_stop_words(name: str) -> None:
     read = reader(name)
     ids, own, lengths = read.read(["the heron", "walked"])
     listed = frozenset({("[cls]",), ("[sep]",), ("",)})
@@ -190,7 +190,7 @@ def test_special_tokens_stay_whatever_the_list_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MARKED)
-def test_mark_that_stands_alone_leaves_with_its_stop_word(name: str) -> None:
+def test_separate_mark_is_removed_with_its_stop_word(name: str) -> None:
     read = reader(name)
     text = "the heron kkkk waded"
     policy = stopping(read, read.words(text)[-2].lower())
@@ -198,7 +198,7 @@ def test_mark_that_stands_alone_leaves_with_its_stop_word(name: str) -> None:
     assert "" not in kept(read, policy, text)
 
 
-def test_mark_that_stands_first_is_no_part_of_the_text_before() -> None:
+def test_leading_mark_does_not_join_the_previous_text() -> None:
     read = Reader(vocabularies.bare(vocabularies.byte_level_backend(prefix=False)))
     ids, own, lengths = read.read(["  waded", "heron walked"])
     policy = stopping(read, "walked")
@@ -207,20 +207,20 @@ def test_mark_that_stands_first_is_no_part_of_the_text_before() -> None:
     np.testing.assert_array_equal(both[: lengths[0]], left_out(read.pieces, *alone, **policy))
 
 
-def test_letters_read_byte_by_byte_do_not_divide_a_word() -> None:
+def test_byte_level_letters_do_not_split_a_word() -> None:
     read = Reader(vocabularies.byte_fallback())
     assert "<0xC3>" in read.tokens(["naïve"])
     assert len([word for word in read.words("naïve arc") if word]) == 2
 
 
 @pytest.mark.parametrize("name", ["unigram", "sentencepiece bpe"])
-def test_rest_of_a_word_with_an_unknown_letter_is_no_stop_word(name: str) -> None:
+def test_rest_of_a_word_with_an_unknown_letter_is_not_a_stop_word(name: str) -> None:
     read = reader(name)
     assert "[UNK]" in read.tokens(["Ŧhe heron"])
     assert "".join(kept(read, stopping(read, "he", "h"), "Ŧhe heron")).endswith("heheron")
 
 
-def test_unknown_word_does_not_swallow_the_next_where_ends_are_marked() -> None:
+def test_unknown_word_does_not_swallow_the_next_if_ends_are_marked() -> None:
     read = reader("end-of-word bpe")
     assert "[UNK]" in read.tokens(["heron \U0001f600 weir"])
     assert "weir" in kept(read, {"subwords": "drop"}, "heron \U0001f600 weir")

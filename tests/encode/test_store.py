@@ -38,7 +38,7 @@ def test_copies_of_repeated_texts_are_bounded() -> None:
     assert all((chunk.stop - chunk.start) / 2 * tokens <= COPIES_FACTOR * 100 for chunk in chunks)
 
 
-def test_every_text_is_encoded_once_and_held_while_it_is_needed(encoder: Encoder) -> None:
+def test_every_text_is_encoded_once_and_kept_while_needed(encoder: Encoder) -> None:
     pairs = some_pairs()
     store, pieces = open_store(encoder, pairs, 10**6)
     before = encoder.texts_encoded

@@ -23,7 +23,7 @@ INSIDE = "a\u2028b\x0cc\x85d\x0be\x1cf\ufeff"
         ("", []),
     ],
 )
-def test_lines_end_at_line_feeds_without_one_cr(content: str, lines: list[str]) -> None:
+def test_one_cr_before_a_line_feed_is_dropped(content: str, lines: list[str]) -> None:
     assert split_lines(decode("a.txt", content.encode())) == lines
 
 
@@ -39,12 +39,12 @@ def test_lines_end_at_line_feeds_without_one_cr(content: str, lines: list[str]) 
         ("\u00e9".encode("latin-1"), "not UTF-8"),
     ],
 )
-def test_what_is_no_text_in_utf8_is_named(content: bytes, word: str) -> None:
+def test_invalid_utf8_is_named(content: bytes, word: str) -> None:
     with pytest.raises(FileError, match=word):
         decode("a.txt", content)
 
 
-def test_digest_of_a_file_does_not_know_line_ends() -> None:
+def test_file_digest_ignores_line_ends() -> None:
     assert digest_of_file(b"a\r\nb\r\n") == digest_of_file(b"a\nb\n") != digest_of_file(b"a\rb\n")
     for start in (b"PAR1", gzip.compress(b"")[:4]):
         assert digest_of_file(start + b"\r\n") != digest_of_file(start + b"\n")
@@ -89,7 +89,7 @@ XML = "<?xml version='1.0' encoding='utf-8'?>\n<dataset id=\"wmt24\">\n  <doc id
         ('[{\n "a": "b",', "JSON"),
     ],
 )
-def test_lines_that_are_clearly_not_one_text_each_are_refused_with_a_remedy(content: str, word: str) -> None:
+def test_structured_lines_are_refused_with_a_remedy(content: str, word: str) -> None:
     with pytest.raises(FileError, match=f"holds .*{word}.*: .*Then so.$"):
         check_lines("a.txt", content.split("\n"), " Then so.")
 
@@ -121,7 +121,7 @@ def test_lines_that_are_clearly_not_one_text_each_are_refused_with_a_remedy(cont
         "\u4f60\u597d,\u4e16\u754c\n\u662f,\u4e0d",
     ],
 )
-def test_lines_of_text_are_not_refused(content: str) -> None:
+def test_plain_text_lines_are_accepted(content: str) -> None:
     check_lines("a.txt", content.split("\n"))
 
 

@@ -100,7 +100,7 @@ def test_damaged_file_has_the_same_rows_from_anywhere(form: str, content: list[s
     ]
 
 
-def test_json_lines_may_have_a_mark_empty_lines_and_other_line_ends() -> None:
+def test_json_lines_may_have_a_bom_empty_lines_and_other_line_ends() -> None:
     content = (
         '\ufeff{"prediction": "a\u2028b"}\r\n\n   \n{"prediction": "c"}\nno json\n[1]\n{"prediction": "d"}'.encode()
         + b'\n{"prediction": "e", "prediction": "f"}'
@@ -142,7 +142,7 @@ def test_header_is_the_first_row_that_is_not_blank(form: str, sign: str, blank: 
 QUOTES = b'prediction\treference\n"Yes."\t"Yes!"\nsays "no\t\\"x"\n'
 
 
-def test_quotes_are_letters_in_tsv_unless_the_file_is_said_to_have_them() -> None:
+def test_quotes_in_tsv_are_literal_unless_requested() -> None:
     plain = [{"prediction": '"Yes."', "reference": '"Yes!"'}, {"prediction": 'says "no', "reference": '\\"x"'}]
     assert [row.values for row in read_rows("rows", QUOTES, ".tsv")] == plain
     (quoted, _) = read_rows("rows", QUOTES, ".tsv", quoted_tsv=True)
@@ -152,12 +152,12 @@ def test_quotes_are_letters_in_tsv_unless_the_file_is_said_to_have_them() -> Non
 
 
 @pytest.mark.parametrize("content", [b'"prediction"\t"reference"\na\tb\n', b'prediction\treference\n"a\nb"\tc\n'])
-def test_tsv_that_cannot_be_read_without_quotes_names_the_option(content: bytes) -> None:
+def test_tsv_unreadable_without_quotes_names_the_option(content: bytes) -> None:
     with pytest.raises(FileError, match="--quoted-tsv"):
         read_rows("rows", content, ".tsv")
 
 
-def test_tsv_that_may_have_quotes_brings_a_warning_and_a_blank_line_is_an_empty_text_of_a_single_column() -> None:
+def test_tsv_with_possible_quotes_warns_and_a_blank_line_is_an_empty_text() -> None:
     with pytest.warns(TwmdWarning, match=r"row 2 .*--quoted-tsv"):
         read_rows("rows", b'prediction\treference\n"a ""b"""\tc\n', ".tsv")
     assert [row.values["a"] for row in read_rows("rows", b"a\nb\n\n\x0c\n", ".tsv")] == ["b", "", "\x0c"]
@@ -172,7 +172,7 @@ def test_tsv_that_may_have_quotes_brings_a_warning_and_a_blank_line_is_an_empty_
         ("prediction,reference\n".encode("utf-16-le"), "UTF-16"),
     ],
 )
-def test_text_of_another_encoding_or_old_line_ends_is_named(form: str, content: bytes, word: str) -> None:
+def test_other_encodings_and_old_line_ends_are_named(form: str, content: bytes, word: str) -> None:
     with pytest.raises(FileError, match=word):
         read_rows("rows", content, form)
     if form != ".json":
@@ -196,7 +196,7 @@ def test_json_array_has_the_rows_of_json_lines() -> None:
 @pytest.mark.parametrize(
     "text", ["1_000", "0x1", "\u0661\u0662", "\uff11", "nan", "inf", "-Infinity", "1e999", "1,5", "1 2", ""]
 )
-def test_rating_is_a_number_by_the_usual_grammar(text: str) -> None:
+def test_rating_follows_the_usual_number_grammar(text: str) -> None:
     with pytest.raises(FileError, match="expected a rating"):
         read_rating(text, "row 1")
 
@@ -209,7 +209,7 @@ def test_ratings_are_numbers_or_ascii_text() -> None:
             read_rating(value, "row 1")
 
 
-def test_quote_that_is_not_closed_costs_its_own_row() -> None:
+def test_unclosed_quote_affects_only_its_row() -> None:
     others = [f"row {i},the dog" for i in range(20)]
     lines = ["prediction,reference", QUOTED, '"open,the cat', *others, 'x,5" of rain', "a,b,c"]
     table = opened(("\n".join(lines) + '\nz,"another\n').encode(), ".csv")
@@ -234,13 +234,13 @@ def test_quote_that_is_not_closed_costs_its_own_row() -> None:
         (".jsonl", b'{"a": 1}\n' + b"x" * 60, "rows: the line at byte 9 has more than 50 bytes: it is not text."),
     ],
 )
-def test_content_of_another_form_is_refused(form: str, content: bytes, message: str, monkeypatch: Patch) -> None:
+def test_unexpected_content_is_refused(form: str, content: bytes, message: str, monkeypatch: Patch) -> None:
     monkeypatch.setattr(compressed, "LONGEST_LINE", 50)
     with pytest.raises(FileError, match=f"^{message}$"):
         read_rows("rows", content, form)
 
 
-def test_form_follows_from_the_name_or_the_content() -> None:
+def test_format_is_detected_from_the_name_or_content() -> None:
     parquet = content_of(".parquet")
     assert detect_form("standard input", parquet, ["prediction"]) == ".parquet"
     assert detect_form("rows.PQ.gz", b"", []) == ".pq"
@@ -296,7 +296,7 @@ def test_row_has_references_or_a_reason(values: dict[str, Any], columns: tuple[s
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
-def test_small_file_that_unpacks_to_much_is_refused_before_it_fills_the_memory(
+def test_decompression_bomb_is_refused_early(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack: Callable[[bytes], bytes]
 ) -> None:
     path = tmp_path / "bomb.jsonl"
@@ -313,7 +313,7 @@ def cut(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["lines.txt", "lines.txt.gz", "table.jsonl", "table.jsonl.gz", "vectors.txt"])
-def test_line_without_an_end_is_one_error_and_never_in_memory(name: str, tmp_path: Path, monkeypatch: Patch) -> None:
+def test_endless_line_is_refused_without_being_loaded(name: str, tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(compressed, "LONGEST_LINE", 1 << 22)
     read = {"lines": read_lines, "table": cut, "vectors": read_table}[name.partition(".")[0]]
     content = b"word 1 2\n" * (name == "vectors.txt") + b"a" * (1 << 26)
@@ -330,7 +330,7 @@ def test_line_without_an_end_is_one_error_and_never_in_memory(name: str, tmp_pat
         tracemalloc.stop()
 
 
-def test_file_takes_its_size_in_memory_and_a_long_line_is_refused_wherever_it_starts(
+def test_memory_stays_near_the_file_size_and_a_long_line_is_refused_anywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, size = tmp_path / "lines.txt", 30 << 20

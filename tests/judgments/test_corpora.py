@@ -108,7 +108,7 @@ def test_damaged_row_is_refused_with_its_number(read: Any, row: dict[str, Any], 
 RATED_SUMMARY = {"doc": "d1", "system": "s1", "prediction": "Cats sit.", "references": ["A cat sits.", "It sits."]}
 
 
-def test_summaries_have_the_rating_that_is_asked_for(tmp_path: Path) -> None:
+def test_summaries_have_the_requested_rating(tmp_path: Path) -> None:
     both = RATED_SUMMARY | {"ratings": {"fluency": 4, "relevance": 2.5}}
     rated = read_summaries(lines(tmp_path, both), "relevance")
     assert (rated.item, rated.system, rated.ratings.tolist()) == (["d1"], ["s1"], [2.5])
@@ -154,7 +154,7 @@ def write_tac(folder: Path, **changes: Any) -> Path:
         ('{"D1": {"references": [{"text": "One."}], "annotations": []}}', "D1, reference 1: expected a list of"),
     ],
 )
-def test_damaged_file_of_tac_is_refused(content: str, words: str, tmp_path: Path) -> None:
+def test_damaged_tac_file_is_refused(content: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "tac").write_text(content, encoding="utf-8")
     with pytest.raises(FileError, match=words):
         read_tac(tmp_path / "tac")

@@ -98,7 +98,7 @@ def test_damaged_data_set_is_refused(row: Any, words: str, hub: Asked, monkeypat
     assert hub == [("nyu-mll/glue", "stsb", "validation")]
 
 
-def test_data_set_without_a_network_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_data_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(FileError, match="cannot read glue/mrpc from the Hub: "):

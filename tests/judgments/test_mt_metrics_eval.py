@@ -50,7 +50,7 @@ def test_missing_translations_are_missing_values(tmp_path: Path) -> None:
     assert (rated.predictions, rated.references, rated.source) == (["a one"], ["ref one"], [""])
 
 
-def test_texts_of_json_lines_are_those_of_lines(tmp_path: Path) -> None:
+def test_json_lines_give_the_same_texts_as_plain_lines(tmp_path: Path) -> None:
     scores = "A.1\t0\nA.1\t-1\nA.1\t-2\nrefB\t0\nrefB\t0\nrefB\t0\n"
     texts: dict[str, tuple[str, list[str | None]]] = {
         "sources/zh-en.jsonl": ("source", ["eins", None, "drei\nvier"]),
@@ -73,7 +73,7 @@ def test_texts_of_json_lines_are_those_of_lines(tmp_path: Path) -> None:
         read_mt_metrics_eval(tmp_path)
 
 
-def test_all_pairs_with_a_rating_are_read_and_only_those(tmp_path: Path) -> None:
+def test_only_rated_pairs_are_read(tmp_path: Path) -> None:
     wmt(tmp_path, "A\t0.5\nA\t-0.25\n", {"A": "one\ntwo\n"}, "cs-en", "wmt-z")
     wmt(tmp_path, "A\t60\nA\tNone\n", {"A": "eins\nzwei\n"}, "en-de", "wmt-z")
     wmt(tmp_path, "A\t0\nA\t0\n", {"A": "raz\ndva\n"}, "en-ru", "mqm.merged")
@@ -101,7 +101,7 @@ def translated(tmp_path: Path) -> Path:
     return folder
 
 
-def test_another_reference_is_left_out_unless_it_is_asked_for(translated: Path) -> None:
+def test_another_reference_is_skipped_unless_requested(translated: Path) -> None:
     with pytest.warns(TwmdWarning, match=r"human translations, left out: refB \(humans=yes reads them\)"):
         assert read_mt_metrics_eval(translated).system == ["A", "A"]
     with warnings.catch_warnings():
@@ -118,7 +118,7 @@ def test_several_references_are_read(reference: str, translated: Path) -> None:
     assert (rated.system, rated.references) == (["A", "A"], [["ref one", "b one"], ["ref two"]])
 
 
-def test_outliers_are_left_out_and_those_of_a_year_by_default(tmp_path: Path) -> None:
+def test_outliers_are_excluded_and_a_years_by_default(tmp_path: Path) -> None:
     outlier = "M2M100_1.2B-B4"
     scores, outputs = f"A\t0\nA\t-1\n{outlier}\t-9\n{outlier}\t-9\n", {**OUTPUTS, outlier: OUTPUTS["B"]}
     folder = wmt(tmp_path / "wmt22", scores, outputs, "en-de")
@@ -129,7 +129,7 @@ def test_outliers_are_left_out_and_those_of_a_year_by_default(tmp_path: Path) ->
     assert read_mt_metrics_eval(folder, without="A").system == [outlier] * 2
 
 
-def test_ratings_of_systems_are_those_of_their_files(tmp_path: Path) -> None:
+def test_system_ratings_come_from_their_files(tmp_path: Path) -> None:
     folder = wmt(tmp_path, "A\t0\nA\tNone\nB\t-5\nB\t-1\n", OUTPUTS)
     written(folder, "news one\nchat two\n", "documents/zh-en.docs")
     assert read_mt_metrics_eval(folder).system_ratings is None
@@ -156,7 +156,7 @@ def test_ratings_of_systems_are_those_of_their_files(tmp_path: Path) -> None:
         ("doc", "A\t0\nB\t0\nB\t0\n", r"doc\.score has 1 scores of A; expected 2, one per document"),
     ],
 )
-def test_damaged_ratings_of_systems_are_refused(level: str, text: str, words: str, tmp_path: Path) -> None:
+def test_damaged_system_ratings_are_refused(level: str, text: str, words: str, tmp_path: Path) -> None:
     folder = wmt(tmp_path, "A\t0\nA\t0\nB\t-5\nB\t-1\n", OUTPUTS)
     written(folder, "news one\nchat two\n", "documents/zh-en.docs")
     written(folder, text, f"human-scores/zh-en.mqm.{level}.score")
@@ -165,7 +165,7 @@ def test_damaged_ratings_of_systems_are_refused(level: str, text: str, words: st
         read_mt_metrics_eval(folder, group=group)
 
 
-def test_sources_stand_beside_their_segments(tmp_path: Path) -> None:
+def test_sources_are_aligned_with_segments(tmp_path: Path) -> None:
     folder = wmt(tmp_path, "B\tNone\nB\t-1\nA\t-2\nA\t-3\n", OUTPUTS | {"A": "a one\nref two\n"})
     written(folder, "eins\nb two\n", "sources/zh-en.txt")
     with pytest.warns(TwmdWarning, match=r"rating, a reference or a translation, left out: 1 \(segment 1 of B\)"):
@@ -173,7 +173,7 @@ def test_sources_stand_beside_their_segments(tmp_path: Path) -> None:
     assert (rated.system, rated.source) == (["B", "A", "A"], ["b two", "eins", "b two"])
 
 
-def test_segments_are_grouped_by_domain_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_segments_are_grouped_by_domain_on_request(tmp_path: Path) -> None:
     folder = wmt(tmp_path, "A\t0\nA\tNone\nB\t-5\nB\t-1\n", OUTPUTS)
     written(folder, "news one\nchat  two\n", "documents/zh-en.docs")
     result = read_mt_metrics_eval(folder, group="domain")
@@ -213,7 +213,7 @@ def test_folder_without_outputs_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reference", ["refA", "all"])
 @pytest.mark.parametrize("place", ["references/*.refA", "sources/*", "system-outputs/*/A", "documents/*.docs"])
-def test_file_of_another_length_is_named(place: str, reference: str, tmp_path: Path) -> None:
+def test_file_of_wrong_length_is_named(place: str, reference: str, tmp_path: Path) -> None:
     folder, name = wmt(tmp_path, "A\t0\nA\t0\nB\t0\nB\t0\n", OUTPUTS), place.replace("*", "zh-en")
     written(folder, "eins\nzwei", "sources/zh-en.txt")
     written(folder, "news one\n", name if "docs" in name else f"{name}.txt")

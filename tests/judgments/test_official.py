@@ -57,7 +57,7 @@ def campaign(tmp_path: Path) -> str:
     return f"mte:{folder}"
 
 
-def test_scores_are_those_of_the_rated_segments_whatever_their_order(campaign: str) -> None:
+def test_scores_match_rated_segments_in_any_order(campaign: str) -> None:
     rated = read_rated(campaign)
     assert list(zip(rated.system or [], rated.item or [], strict=True))[3:] == [("B", "zh-en:2"), ("B", "zh-en:3")]
     with pytest.warns(TwmdWarning) as caught:
@@ -95,7 +95,7 @@ def test_published_scores_of_systems_are_read_and_missing_ones_are_named(campaig
         published_systems([first], divided)
 
 
-def test_files_that_are_not_read_and_metrics_that_a_pair_lacks_are_named(campaign: str, tmp_path: Path) -> None:
+def test_ignored_files_and_missing_metrics_are_named(campaign: str, tmp_path: Path) -> None:
     for name in ("e.seg", "f-refC.seg", "g-refA.sys", "a-1-refA.seq"):
         written(tmp_path, "A\t1\n", f"metric-scores/zh-en/{name}.score")
     names = ("a-1-refA.seq", "d-refB.seg", "e.seg", "f-refC.seg", "g-refA.sys")
@@ -129,7 +129,7 @@ def test_damaged_or_missing_files_are_refused(file: str, text: str, words: str, 
         read_official("wmt:x.jsonl", rated)
 
 
-def test_published_scores_stand_beside_metrics_in_one_table(campaign: str, run: Run) -> None:
+def test_published_scores_and_metrics_share_one_table(campaign: str, run: Run) -> None:
     study = json.loads(run(f"correlate {campaign} -m chrf --official --format json")[1])
     assert [metric["label"] for metric in study["metrics"]] == ["chrf", "a-1*", "b*"]
     values = [metric["agreement"]["pearson"]["value"] for metric in study["metrics"]]
@@ -144,7 +144,7 @@ def test_published_scores_stand_beside_metrics_in_one_table(campaign: str, run: 
     assert f"official:a-1@{study['metrics'][1]['signature'].rpartition('@')[2]}" in study["study"]
 
 
-def test_statistics_of_wmt23_are_those_of_the_shared_task() -> None:
+def test_wmt23_statistics_equal_the_shared_tasks() -> None:
     data = f"mte:{shared('data/mte/wmt23')},pair=en-de"
     rated = read_rated(data)
     official = {metric.label.removesuffix("*"): metric for metric in read_official(data, rated)}
@@ -167,9 +167,7 @@ def test_statistics_of_wmt23_are_those_of_the_shared_task() -> None:
 
 
 @pytest.mark.parametrize("pairs", [("de-en", "de-en"), ("de-en", "zh-en")])
-def test_scores_of_all_segments_are_placed_by_number_in_a_single_pair_alone(
-    pairs: tuple[str, str], tmp_path: Path
-) -> None:
+def test_scores_are_placed_by_number_only_for_a_single_pair(pairs: tuple[str, str], tmp_path: Path) -> None:
     path = tmp_path / "x.seg.score"
     path.write_text("A\t0.1\nA\t0.2\nA\t0.3\n", encoding="utf-8")
     texts, items = ["a", "b"], [f"{pairs[0]}:1", f"{pairs[1]}:3"]

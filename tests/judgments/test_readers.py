@@ -48,7 +48,7 @@ def test_mlqe_references_are_detokenised_by_the_rules_of_their_language(tmp_path
     assert read_mlqe(written(tmp_path, lines[0].replace('"source": "s", ', ""))).source is None
 
 
-def test_corpora_of_pairs_are_read_with_the_quotes_that_they_have(tmp_path: Path) -> None:
+def test_pair_corpora_use_their_quoting_rules(tmp_path: Path) -> None:
     result = read_stsb(written(tmp_path, '"One, two.","She said ""no"".",2.5\nA heron.,A bird.,5\n'))
     assert (result.predictions, result.references) == (["One, two.", "A heron."], ['She said "no".', "A bird."])
     assert result.ratings.tolist() == [2.5, 5.0]
@@ -81,7 +81,7 @@ def test_corpora_of_pairs_are_read_with_the_quotes_that_they_have(tmp_path: Path
         (read_qqp, f"{QQP}\n0\t1\t2\ta\tb\tmaybe\n", "row 2: .*'maybe'"),
     ],
 )
-def test_content_of_another_form_is_refused(
+def test_unexpected_content_is_refused(
     reader: Callable[[Path], RatedSegments], text: str, words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(FileError, match=words):
@@ -95,7 +95,7 @@ def year(folder: Path, **files: str) -> Path:
     return folder
 
 
-def test_year_is_read_by_subset_without_the_unrated(tmp_path: Path) -> None:
+def test_year_is_read_by_subset_without_unrated_segments(tmp_path: Path) -> None:
     birds = "A heron waits.\tA bird waits.\nA gull.\tA boat.\nOwls.\tOwls.\n"
     result = read_sts(
         year(tmp_path, input_news="It rained.\tIt rains.\n", gs_news="4.25\n", input_birds=birds, gs_birds="3.5\n\n5\n")
@@ -147,7 +147,7 @@ def stored(folder: Path, suffix: str, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-def test_items_are_of_a_group_and_rated_once_by_system(tmp_path: Path) -> None:
+def test_items_belong_to_a_group_and_have_one_rating_per_system(tmp_path: Path) -> None:
     path = stored(tmp_path, ".jsonl", [*ROWS, ROWS[0] | {"mark": 1}])
     with pytest.raises(FileError, match="row 1 and row 4 both rate item 1 of system one: keep one of them"):
         read_table(path, **COLUMNS)
@@ -164,7 +164,7 @@ def test_items_are_of_a_group_and_rated_once_by_system(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
-def test_every_form_reads_the_same(suffix: str, tmp_path: Path) -> None:
+def test_every_format_gives_the_same_data(suffix: str, tmp_path: Path) -> None:
     result = read_table(stored(tmp_path, suffix, ROWS), **COLUMNS)
     assert result.predictions == ["The heron waits.", "No\u2028bread."]
     assert result.references == ['A heron, "grey".', "Bread is gone."]
@@ -191,7 +191,7 @@ def test_columns_have_usual_names_and_groups_and_lists_are_optional(tmp_path: Pa
 TABLE = "prediction,reference,rating\n"
 
 
-def test_quotes_of_a_rated_tsv_are_letters_unless_it_is_said_to_have_them(tmp_path: Path) -> None:
+def test_quotes_in_a_rated_tsv_are_literal_unless_requested(tmp_path: Path) -> None:
     path = written(tmp_path, 'prediction\treference\trating\n"One."\t"Two."\t3\r\n', "own.tsv")
     assert read_table(path).predictions == ['"One."']
     assert read_rated(f"table:{path},quoted=yes").predictions == ["One."]
@@ -206,7 +206,7 @@ def test_json_array_is_a_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("blank", ["", "NaN", "null", "None"])
-def test_row_with_an_empty_rating_is_dropped(blank: str, tmp_path: Path) -> None:
+def test_row_with_empty_rating_is_dropped(blank: str, tmp_path: Path) -> None:
     result = read_table(written(tmp_path, f"{TABLE}One.,Two.,{blank}\n\nThree.,Four.,0\n", "OWN.CSV"))
     assert (result.predictions, result.ratings.tolist(), result.dropped) == (["Three."], [0.0], 1)
     texts = {"prediction": "One.", "reference": "Two."}
@@ -228,7 +228,7 @@ def test_damaged_table_is_refused_with_its_row(row: str, words: str, tmp_path: P
 
 
 @pytest.mark.parametrize("role", ["prediction", "system"])
-def test_error_of_a_wrong_column_lists_the_columns(role: str, tmp_path: Path) -> None:
+def test_wrong_column_error_lists_the_columns(role: str, tmp_path: Path) -> None:
     words = f"no column '{COLUMNS[role]}x' .*{role}.* did you mean .*Choices: mt, ref, mark, lp, seg, sys"
     with pytest.raises(FileError, match=words):
         read_table(stored(tmp_path, ".csv", ROWS), **{**COLUMNS, role: f"{COLUMNS[role]}x"})

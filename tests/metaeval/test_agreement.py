@@ -78,7 +78,7 @@ def test_interval_equals_percentiles_of_a_loop_over_resamples(statistic: str, mo
         assert (part.low, part.high) == pytest.approx(np.percentile(resampled, [2.5, 97.5]))
 
 
-def test_draws_are_fixed_by_the_seed_and_of_whole_items() -> None:
+def test_seed_fixes_the_draws_of_whole_items() -> None:
     scores, rated = make_campaign(items=30)
     own = agreement("kendall", scores, rated, averaging="item", seed=3)
     values = np.array([part.value for part in own.groups.values()])
@@ -114,7 +114,7 @@ def test_group_without_a_value_is_named_and_left_out() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*not reliable")
-def test_interval_leaves_out_resamples_without_a_value() -> None:
+def test_interval_excludes_undefined_resamples() -> None:
     def correlate_few(ratings: list[float]) -> tuple[float | None, float | None]:
         rated = RatedSegments(["a"] * len(ratings), [], [], np.array(ratings), 0)
         own = agreement("pearson", np.arange(len(ratings)), rated)
@@ -135,7 +135,7 @@ def test_interval_leaves_out_resamples_without_a_value() -> None:
 
 
 @pytest.mark.parametrize("statistic", ["acc_eq", "pdp", "tau_eq"])
-def test_pairs_are_of_an_item_of_a_system_or_of_all(statistic: str) -> None:
+def test_pairs_are_within_an_item_a_system_or_all(statistic: str) -> None:
     scores, rated = make_campaign()
     labels = {"item": rated.item, "system": rated.system, "none": ["x"] * len(scores)}
     for averaging, own in labels.items():
@@ -210,7 +210,7 @@ def test_soft_pairwise_accuracy_is_averaged_over_groups() -> None:
     assert accuracy == system_agreement("pearson", scores, rated, resamples=80)[1]
 
 
-def test_ratings_of_systems_stand_for_means_and_ties_count_against_the_accuracy() -> None:
+def test_system_ratings_replace_means_and_ties_lower_the_accuracy() -> None:
     rated = RatedSegments(["g"] * 4, [], [], np.array([1.0, 1.0, 2.0, 3.0]), 0, None, ["a", "b", "c", "d"])
     _, accuracy = system_agreement("pearson", [1, 1, 2, 2], rated, resamples=0)
     assert (accuracy.value, accuracy.low, accuracy.high, accuracy.n) == (4 / 6, None, None, 6)

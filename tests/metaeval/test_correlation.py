@@ -183,12 +183,12 @@ def test_p_value_of_an_order_is_the_share_of_permutations() -> None:
 
 
 @pytest.mark.parametrize("scale", [2.0**400, 2.0**-400])
-def test_p_value_of_an_order_has_no_scale(scale: float) -> None:
+def test_p_value_of_an_order_is_scale_invariant(scale: float) -> None:
     scores, _ = make_systems(3)
     assert (order_p_values(scale * scores) == order_p_values(scores)).all()
 
 
-def test_spa_equals_the_loop_over_pairs_of_systems_and_drops_items_that_a_system_lacks() -> None:
+def test_spa_equals_a_loop_over_system_pairs_and_drops_incomplete_items() -> None:
     scores, ratings = make_systems(2)
     rows = [(system, item) for system in range(6) for item in range(40)] + [(0, 99), (3, 99)]
     rows = [rows[k] for k in np.random.default_rng(0).permutation(len(rows))]
@@ -222,7 +222,7 @@ def spa_of_the_task(ratings: np.ndarray, scores: np.ndarray) -> float:
     return float(1 - np.abs(p[0] - p[1]).mean())
 
 
-def test_spa_is_that_of_the_shared_task() -> None:
+def test_spa_equals_the_shared_tasks() -> None:
     data = f"mte:{shared('data/mte/wmt23')}"
     with pytest.warns(TwmdWarning):
         rated = read_rated(data)
@@ -264,7 +264,7 @@ THREE = np.array([1.0, 20.0, 90.0])
         ("spa", ["a", "b", "c"], "systems"),
     ],
 )
-def test_pairwise_statistic_without_pairs_is_an_error(statistic: str, items: list[str] | None, words: str) -> None:
+def test_pairwise_statistic_without_pairs_raises_an_error(statistic: str, items: list[str] | None, words: str) -> None:
     with pytest.raises(InputError, match=words):
         correlate_pairs(statistic, [1, 2, 1], THREE, items, ["x", "y", "x"])
     with pytest.raises(InputError, match="system"):

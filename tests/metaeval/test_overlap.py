@@ -30,7 +30,7 @@ from twmd_registry.registry.presets import PACKAGED, presets
 from twmd_registry.train.data import TrainingData, hashes_of
 
 
-def test_hashes_are_of_normal_texts_and_read_as_written(tmp_path: Path) -> None:
+def test_hashes_are_of_normalised_texts_and_read_back_unchanged(tmp_path: Path) -> None:
     expected = int.from_bytes(hashlib.sha256(b"a heron waits").digest()[:8], "big")
     assert hash_references(["A  heron\twaits ", ["a heron waits", "a HERON waits"]]).tolist() == [expected]
     several = hash_references(["b", "a", "c"])
@@ -50,7 +50,7 @@ def test_hashes_are_of_normal_texts_and_read_as_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "form", "place"), [("wmt15.jsonl", "wmt", "wmt/wmt15.jsonl"), ("STS-B dev", "stsb", "stsb/dev.csv")]
 )
-def test_packaged_hashes_are_those_of_the_data(name: str, form: str, place: str) -> None:
+def test_packaged_hashes_match_the_data(name: str, form: str, place: str) -> None:
     data = TrainingData(name, read_rated(f"{form}:{shared(f'data/{place}')}"))
     ((label, expected),) = hashes_of([data]).items()
     files = [presets()[MetricName.TWMD, "embedded"].training_data, *packaged_adapters().glob(f"*/{TRAINING_DATA}")]
@@ -59,7 +59,7 @@ def test_packaged_hashes_are_those_of_the_data(name: str, form: str, place: str)
     assert all(np.array_equal(own, expected) for own in packaged)
 
 
-def test_packaged_adapter_and_tuned_preset_bring_their_hashes() -> None:
+def test_packaged_adapter_and_tuned_preset_have_their_hashes() -> None:
     for folder in packaged_adapters().iterdir():
         assert read_hashes(folder / TRAINING_DATA), folder
     tuned = [preset for preset in presets().values() if preset.source == PACKAGED and preset.tuned]
@@ -141,7 +141,7 @@ def read_warnings(run: Run, line: str) -> list[str]:
 
 
 @pytest.mark.parametrize("command", ["correlate", "report"])
-def test_command_warns_of_an_adapters_data(
+def test_command_warns_about_an_adapters_training_data(
     command: str, adapter: tuple[str, str, Path], folder: Path, run: Run
 ) -> None:
     rated = read_rated(adapter[1])

@@ -62,7 +62,7 @@ def test_williams_equals_its_formula(r_a: float, r_b: float, r_ab: float, n: int
 ALPHA = 0.01  # the share of seeds with which a right test would fail a test of uniformity
 
 
-def test_williams_p_is_uniform_where_neither_is_better() -> None:
+def test_williams_p_is_uniform_under_the_null() -> None:
     rng, p = np.random.default_rng(4), list[float]()
     for _ in range(600):
         people, shared_noise, *noise = rng.normal(size=(4, 40))
@@ -71,7 +71,7 @@ def test_williams_p_is_uniform_where_neither_is_better() -> None:
     assert stats.kstest(p, "uniform").statistic < stats.kstwo.isf(ALPHA, 600)
 
 
-def test_williams_by_part_tests_the_correlations_of_each_part() -> None:
+def test_williams_by_part_tests_each_parts_correlations() -> None:
     rng = np.random.default_rng(4)
     ratings, *noise = rng.normal(size=(3, 40))
     rated = rate(ratings)._replace(group=["x"] * 25 + ["y"] * 13 + ["z"] * 2)
@@ -107,7 +107,7 @@ def test_metrics_without_a_significant_difference_share_a_rank(statistic: str) -
     assert rank_metrics(scores, values, rated, statistic, trials=99) == [3, 1, 2, 1]
 
 
-def test_metric_is_compared_with_every_metric_of_the_rank_above(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metric_is_compared_with_all_metrics_of_the_rank_above(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = []
 
     def outperforms(a: list[float], b: list[float], *_args: Any, **_keys: Any) -> AgreementTest:
@@ -161,7 +161,7 @@ def test_permutation_of_acc_eq_swaps_the_results_of_pairs_or_of_items(single: bo
     check_share(p, float(exact), 4000)
 
 
-def test_permutation_p_is_uniform_where_neither_is_better() -> None:
+def test_permutation_p_is_uniform_under_the_null() -> None:
     """Segments of an item are alike, so that swapping segments would give too small p; scales must not matter."""
     rng, p, trials = np.random.default_rng(8), list[float](), 59
     items = [str(i // 4) for i in range(120)]
@@ -173,7 +173,7 @@ def test_permutation_p_is_uniform_where_neither_is_better() -> None:
     assert stats.kstest(p, "uniform").statistic < stats.kstwo.isf(ALPHA, 120) + 1 / (1 + trials)
 
 
-def test_undefined_group_is_left_out_and_impossible_test_refused() -> None:
+def test_undefined_group_is_skipped_and_impossible_test_refused() -> None:
     scores, rated = make_campaign()
     first = np.array(rated.group) == "g0"
     broken = np.where(first, 1.0, add_noise(scores, 8))

@@ -52,7 +52,7 @@ INTERFACES: dict[str, Callable[[int], object]] = {
 
 
 @pytest.mark.parametrize("interface", INTERFACES)
-def test_few_segments_cause_a_warning_and_one_is_refused(interface: str, recwarn: pytest.WarningsRecorder) -> None:
+def test_few_segments_warn_and_one_is_refused(interface: str, recwarn: pytest.WarningsRecorder) -> None:
     INTERFACES[interface](RELIABLE_SAMPLE)
     assert not [warning for warning in recwarn if WARNING in str(warning.message)]
     with pytest.warns(TwmdWarning, match=f"^{WARNING}: n = 29.$"):
@@ -61,7 +61,7 @@ def test_few_segments_cause_a_warning_and_one_is_refused(interface: str, recwarn
         INTERFACES[interface](1)
 
 
-def test_scores_without_a_test_cause_no_warning(recwarn: pytest.WarningsRecorder) -> None:
+def test_scores_without_a_test_do_not_warn(recwarn: pytest.WarningsRecorder) -> None:
     assert SBERT().corpus_score(OTHERS[:1], [TEXTS[:1]]).score > 0
     compared(1, Resampling())
     assert agreement("pearson", np.arange(5), rated(5), resamples=0).low is None
@@ -72,14 +72,14 @@ def test_scores_without_a_test_cause_no_warning(recwarn: pytest.WarningsRecorder
     ("averaging", "statistic", "named"),
     [("group", "pearson", "b n = 6"), ("item", "pearson", "items n = 4"), ("group", "darr", "a n = 2, b n = 2")],
 )
-def test_interval_of_agreement_names_its_sample(averaging: str, statistic: str, named: str) -> None:
+def test_agreement_interval_states_its_sample(averaging: str, statistic: str, named: str) -> None:
     data = rated(20, group=["a"] * 14 + ["b"] * 6, item=list("11111112222222333444"), ratings=np.arange(20.0))
     scores = np.random.default_rng(1).normal(size=20)
     with pytest.warns(TwmdWarning, match=f"^{WARNING}: .*{named}"):
         agreement(statistic, scores, data, averaging=averaging, resamples=20, threshold=1)
 
 
-def test_williams_test_of_few_segments_causes_a_warning_and_ten_samples_are_named() -> None:
+def test_williams_test_of_few_segments_warns_and_names_ten_samples() -> None:
     with pytest.warns(TwmdWarning, match=f"{WARNING}: x n = 29"):
         williams_by_part(np.arange(29), np.arange(29) % 7, rated(29))
     text = describe_small_samples({f"g{k}": k for k in range(35)})
@@ -101,7 +101,7 @@ def test_score_warns_of_few_segments_and_refuses_a_single_segment(options: str, 
     assert (status, out, err.startswith(f"twmd: {REFUSAL}")) == (1, "", True)
 
 
-def test_report_of_few_segments_has_the_warning_and_of_one_no_test(files: None, run: Run) -> None:
+def test_report_of_few_segments_warns_and_of_one_has_no_test(files: None, run: Run) -> None:
     status, _, err = run("report ref29.txt -i a29.txt b29.txt -m sbert -o page.html")
     assert (status, f"{WARNING}: n = 29." in err) == (0, True)
     assert f'<p class="note">{WARNING}: n = 29.</p>' in Path("page.html").read_text(encoding="utf-8")

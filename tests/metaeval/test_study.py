@@ -68,7 +68,7 @@ def test_study_name_differs_with_every_field() -> None:
     assert "|correlation:pearson,kendall|averaging:group|level:segment|bs:50|ar:0|seed:12345|version:" in PLAIN.name
 
 
-def test_study_measures_the_same_as_its_parts(result: StudyResult) -> None:
+def test_study_gives_the_same_numbers_as_its_parts(result: StudyResult) -> None:
     assert [metric.label for metric in result.scored] == ["sbert", "twmd temperature=0.15", "twmd temperature=0.5"]
     for metric, agreements in zip(result.scored, result.agreements, strict=True):
         alone = twmd_registry.load(metric.signature).score(FIRST, SECOND)
@@ -107,7 +107,7 @@ def test_systems_are_ranked_by_their_means() -> None:
     assert rows[0][3] == f"{accuracy.value:.3f}"
 
 
-def test_soft_pairwise_accuracy_is_tested_and_metrics_stand_in_its_order() -> None:
+def test_soft_pairwise_accuracy_is_tested_and_orders_metrics() -> None:
     item = [f"{name}{k}" for k, name in enumerate("abc") for _ in range(2)]
     rated = RATED._replace(group=["x"] * 6, item=item, system=["s", "t"] * 3)
     study = replace(PLAIN, content=content_of(rated), level=SYSTEM, statistics=("spa",), trials=9)
@@ -123,7 +123,7 @@ def test_soft_pairwise_accuracy_is_tested_and_metrics_stand_in_its_order() -> No
     assert result.as_dict()["metrics"][0]["ranks"] == {"spa": result.ranks[0][spa]}
 
 
-def test_metrics_of_sacrebleu_are_scored_and_tested_beside_ours() -> None:
+def test_sacrebleu_metrics_are_scored_and_tested_beside_ours() -> None:
     result = run_study(
         replace(PLAIN, metrics=("chrf", make_spec("sbert"), "chrf++", "bleu"), trials=5), RATED, RunOptions()
     )
@@ -179,7 +179,7 @@ def test_correlate_refuses_options_without_an_effect(options: str, words: str, t
     assert (status, words in err) == (2, True)
 
 
-def test_correlate_shows_a_part_without_a_value_as_undefined(folder: Path, run: Run) -> None:
+def test_correlate_shows_missing_values_as_undefined(folder: Path, run: Run) -> None:
     ratings = [("x", 1.0), ("x", 2.0), ("x", 5.0), ("y", 3.0), ("y", 3.0), ("y", 3.0)]
     lines = [f'"{a}","{b}",{c},{d}' for a, b, (d, c) in zip(FIRST, SECOND, ratings, strict=True)]
     (folder / "own.csv").write_text("\n".join(["prediction,reference,rating,group", *lines]), encoding="utf-8")
@@ -245,7 +245,7 @@ def demetr(tmp_path: Path) -> str:
         (".", "whole"),
     ],
 )
-def test_demetr_is_grouped_by_the_third_of_the_sentence_that_is_edited(edited: str, place: str, tmp_path: Path) -> None:
+def test_demetr_is_grouped_by_the_edited_third_of_the_sentence(edited: str, place: str, tmp_path: Path) -> None:
     row = {"pert_name": "kind", "id": 1, "eng_sent": "the cat slept", "mt_sent": "the cat slept on the mat today"}
     (tmp_path / "demetr.jsonl").write_text(f"{json.dumps(row | {'pert_sent': edited})}\n")
     rated = read_rated(f"demetr:{tmp_path / 'demetr.jsonl'},by=position")
@@ -266,7 +266,9 @@ def test_demetr_gives_two_segments_of_each_row_with_an_edit(demetr: str) -> None
     assert rated.group.count("critical_id10_numbers_replaced") == 2 * 44
 
 
-def test_challenge_set_has_the_share_of_better_texts_that_score_higher(demetr: str, tmp_path: Path, run: Run) -> None:
+def test_challenge_set_accuracy_is_the_share_of_better_texts_scored_higher(
+    demetr: str, tmp_path: Path, run: Run
+) -> None:
     printed = run(f"correlate {demetr} -m twmd chrf -q -o {tmp_path} --format json")[1]
     first, second = json.loads(printed)["metrics"]
     assert (first["label"], second["label"]) == ("twmd", "chrf")
@@ -278,7 +280,7 @@ def test_challenge_set_has_the_share_of_better_texts_that_score_higher(demetr: s
     assert float(rows_of(tmp_path / "segments.csv")[0]["twmd"]) == pytest.approx(better[0], abs=1e-6)
 
 
-def test_many_groups_have_a_row_each() -> None:
+def test_each_of_many_groups_has_a_row() -> None:
     names = [f"g{i:02}" for i in range(MAX_COLUMNS + 1) for _ in range(4)]
     texts = ["the cat sat here today"[: 5 + 4 * (i % 4)] for i in range(len(names))]
     rated = RatedSegments(names, texts, ["the cat sat here"] * len(names), np.arange(len(names)) % 4.0, 0)
@@ -305,7 +307,7 @@ def test_rouge_is_the_f1_of_the_best_reference() -> None:
         assert signature.startswith(f"{name}|nrefs:2|stemmer:no|version:")
 
 
-def test_pictures_have_a_panel_per_metric(tmp_path: Path, run: Run) -> None:
+def test_figures_have_a_panel_per_metric(tmp_path: Path, run: Run) -> None:
     pytest.importorskip("matplotlib")
     data = write_rows(tmp_path / "own.jsonl", [row | {"group": "a/../../own"} for row in system_rows()])
     command = f"correlate {data} -m chrf bleu -q -o {tmp_path}"

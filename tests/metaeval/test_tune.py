@@ -39,7 +39,7 @@ def scorers(tiny_encoder: Callable[[str], Path]) -> list[Scorer]:
     return [Scorer(spec) for spec in [*sides, make_spec("sbert", "paper", model=keys["model"], layer=1)]]
 
 
-def test_mean_correlation_equals_the_plain_mean_of_groups_scored_apart(scorers: list[Scorer]) -> None:
+def test_mean_correlation_equals_the_mean_over_separately_scored_groups(scorers: list[Scorer]) -> None:
     rated, expected = make_rated({"a": 40, "b": 5}), []
     for scorer in scorers:
         groups = [of_group(rated, name) for name in ("a", "b")]
@@ -50,7 +50,7 @@ def test_mean_correlation_equals_the_plain_mean_of_groups_scored_apart(scorers: 
     assert len(set(expected)) == 4
 
 
-def test_sources_of_rated_data_are_compared_with(tiny_encoder: Callable[[str], Path]) -> None:
+def test_rated_sources_are_scored_against(tiny_encoder: Callable[[str], Path]) -> None:
     rated = make_rated({"a": 40})
     rated = rated._replace(source=rated.references[::-1])
     made = Scorer(make_spec("twmd", "paper", model=str(tiny_encoder("bert")), layer=2, against="source"))
@@ -62,7 +62,7 @@ def test_sources_of_rated_data_are_compared_with(tiny_encoder: Callable[[str], P
         mean_correlations([made], rated._replace(source=None))
 
 
-def test_group_without_a_correlation_is_named_and_left_out(scorers: list[Scorer]) -> None:
+def test_group_without_a_correlation_is_skipped_with_a_warning(scorers: list[Scorer]) -> None:
     rated = make_rated({"a": 12, "b": 2})
     reason = "b, left out: a setting has no correlation: pearson is undefined: expected at least 3 values, found 2"
     with pytest.warns(TwmdWarning, match=reason):
@@ -123,7 +123,7 @@ def test_limit_removes_layers_and_temperatures_before_other_values(metric: str, 
         assert len({spec.layer for spec in limited}) >= 3
 
 
-def test_seconds_are_estimated_from_few_settings_on_few_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_is_estimated_from_a_few_settings_and_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     rated = make_rated({"x": 300})
     scorers = [Scorer(spec) for spec in settings("trwmd", "a/b", [1], {"centering": ["none"]})]
     clock, calls = [0.0], list[tuple[int, int]]()

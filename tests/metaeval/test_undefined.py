@@ -59,7 +59,7 @@ def measure(
         *((SYSTEM, statistic) for statistic in ("pearson", "spearman", "kendall", "spa")),
     ],
 )
-def test_a_metric_of_equal_scores_leaves_others_as_they_are(statistic: Statistic, level: Level) -> None:
+def test_metric_with_constant_scores_does_not_change_others(statistic: Statistic, level: Level) -> None:
     trials = 0 if level == SYSTEM and statistic != "spa" else 20
     alone = measure([GOOD], [statistic], level, 0, RATED)
     for metrics in ([FLAT, GOOD], [GOOD, FLAT]):
@@ -82,7 +82,7 @@ def test_a_metric_of_equal_scores_leaves_others_as_they_are(statistic: Statistic
                 assert result.tests[1][statistic] is None
 
 
-def test_studies_without_any_value_and_tests_without_items_are_errors() -> None:
+def test_studies_without_values_and_tests_without_items_raise_errors() -> None:
     with (
         pytest.warns(TwmdWarning),
         pytest.raises(InputError, match=r"no metric has a value; pearson: x \(the scores are"),
@@ -123,7 +123,7 @@ def test_groups_of_one_segment_or_system_are_left_out() -> None:
         measure([GOOD._replace(scores=(0.1,))], ["pearson"], SYSTEM, 0, lonely)
 
 
-def test_every_form_of_output_says_undefined(tmp_path: Path, run: Run) -> None:
+def test_every_output_format_shows_undefined(tmp_path: Path, run: Run) -> None:
     pytest.importorskip("matplotlib")
     words = ["rain", "raining", "rained", "rains", "ran", "train", "brain", "drain"]
     rows = [

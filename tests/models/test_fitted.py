@@ -50,7 +50,7 @@ def metric(model: str, **keys: Any) -> twmd_registry.Scorer:
 
 
 @pytest.mark.parametrize("key", KINDS)
-def test_part_is_named_by_its_content_whatever_the_order_of_the_texts(key: str, model: str, tmp_path: Path) -> None:
+def test_part_hash_does_not_depend_on_the_order_of_texts(key: str, model: str, tmp_path: Path) -> None:
     kind, _, fit = KINDS[key]
     contents = [fit(metric(model), corpus) for corpus in (CORPUS, CORPUS[::-1], OTHER)]
     first, second, other = (save(kind, content, tmp_path) for content in contents)
@@ -91,7 +91,7 @@ def test_fitted_part_is_found_by_its_hash_and_its_signature_reproduces_the_score
 
 @pytest.mark.parametrize("key", KINDS)
 @pytest.mark.parametrize("wanted", ["0123456789ab", "no/such/file", "nonsense", "~nobody-of-this-name/x", "a" * 300])
-def test_part_that_is_not_here_is_refused(key: str, wanted: str, model: str) -> None:
+def test_missing_part_is_refused(key: str, wanted: str, model: str) -> None:
     kind, form, _ = KINDS[key]
     with pytest.raises(ModelError, match=rf"{kind.what} .*{wanted}.* is n"):
         metric(model, **{key: form.format(wanted)}).score(*TEXTS)

@@ -69,7 +69,7 @@ def layouts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return count(monkeypatch, "_reorder_linear_weight", lambda _weight, tokens: tokens)
 
 
-def test_batches_hold_texts_of_like_length_and_the_longest_come_first() -> None:
+def test_batches_group_texts_by_length_longest_first() -> None:
     model, seen = LoadedModel(), list[list[int]]()
     model.network, model.device = nn.Identity(), torch.device("cpu")
 
@@ -97,7 +97,7 @@ def test_large_numbers_with_an_infinite_sum_are_finite() -> None:
 @needs_onednn
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", [(48,), (0, 48), (1, 48), (7, 1, 48), (3, 50, 48), "view"])
-def test_products_are_those_of_a_linear_layer(shape: tuple[int, ...] | str, products: list[int], *, bias: bool) -> None:
+def test_products_equal_a_linear_layers(shape: tuple[int, ...] | str, products: list[int], *, bias: bool) -> None:
     torch.manual_seed(0)
     layer = nn.Linear(48, 96, bias=bias)
     x = torch.randn(shape) if isinstance(shape, tuple) else torch.randn(48, 10).T
@@ -131,7 +131,7 @@ def test_reordered_weights_give_the_same_products(
 
 @needs_onednn
 @pytest.mark.parametrize("case", [torch.float64, torch.float16, torch.bfloat16, "switched off", "training", "mixed"])
-def test_product_that_onednn_lacks_is_torchs(
+def test_unsupported_product_falls_back_to_torch(
     case: torch.dtype | str, products: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)

@@ -73,7 +73,7 @@ def contents(strangers: dict[str, bytes], name: str) -> bytes:
     return strangers.get(name) or strangers.get(Path(name).suffix) or strangers[""]
 
 
-def test_fingerprint_covers_every_file_that_moves_a_score(
+def test_fingerprint_covers_every_file_that_affects_a_score(
     bert: str, strangers: dict[str, bytes], tmp_path: Path
 ) -> None:
     names = library_file_names()
@@ -107,7 +107,7 @@ def test_added_tokens_of_an_old_vocabulary_are_in_its_fingerprint(tmp_path: Path
     assert score(folder) != scores
 
 
-def test_tokenizer_for_a_version_of_the_library_is_refused(bert: str, tmp_path: Path) -> None:
+def test_version_specific_tokenizer_is_refused(bert: str, tmp_path: Path) -> None:
     folder = shutil.copytree(bert, tmp_path / "model")
     shutil.copy(folder / "tokenizer.json", folder / "tokenizer.4.0.json")
     tiny.change_json(folder / "tokenizer_config.json", fast_tokenizer_files=["tokenizer.4.0.json"])
@@ -127,7 +127,7 @@ def test_shards_have_the_fingerprint_of_one_file(tmp_path: Path) -> None:
     assert (fingerprint(folder), score(folder)) == (before, scores)
 
 
-def test_adapter_is_loaded_from_its_hashed_files_only(bert: str, strangers: dict[str, bytes], tmp_path: Path) -> None:
+def test_adapter_is_loaded_only_from_its_hashed_files(bert: str, strangers: dict[str, bytes], tmp_path: Path) -> None:
     adapter = tmp_path / "adapter"
     adapter.mkdir()
     for name in ADAPTER_FILES:

@@ -52,7 +52,7 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return files
 
 
-def test_parts_become_one_model_once_and_its_size_is_said(
+def test_parts_are_joined_once_and_the_size_is_reported(
     parts: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = find_model(LARGE_MODEL)
@@ -82,7 +82,7 @@ def test_damaged_parts_are_refused_and_leave_no_folder(
     assert not any(path.is_dir() for path in (tmp_path / "home" / "models").iterdir())
 
 
-def test_other_content_than_the_published_is_refused(parts: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unpublished_content_is_refused(parts: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "LARGE_FINGERPRINT", "0" * 12)
     with pytest.raises(ModelError, match="do not hold the published model"):
         find_model(LARGE_MODEL)

@@ -44,7 +44,7 @@ CASES = {
 
 @pytest.mark.usefixtures("_tokenizers_stay_loaded")
 @pytest.mark.parametrize("model", CASES)
-def test_tokens_and_hidden_states_are_those_of_transformers(model: str, texts: Texts) -> None:
+def test_tokens_and_hidden_states_equal_those_of_transformers(model: str, texts: Texts) -> None:
     files, lines = find_model(model), [*texts.predictions[:6], *ODD]
     for adapter, dtype in ((adapter, dtype) for adapter, dtypes in CASES[model].items() for dtype in dtypes):
         added = find_adapter(adapter) if adapter else None
@@ -98,7 +98,7 @@ def table(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("change", ["same size and time", "shorter", "replaced", "removed"])
-def test_word_embeddings_of_another_file_than_the_one_hashed_are_refused(table: Path, change: str) -> None:
+def test_word_embeddings_with_another_hash_are_refused(table: Path, change: str) -> None:
     read_rows, content, before = embeddings_in_file(table, torch.float32), table.read_bytes(), table.stat()
     assert read_rows(torch.tensor([2])).tolist() == [[6, 7, 8]]
     if change in {"replaced", "removed"}:
@@ -112,7 +112,7 @@ def test_word_embeddings_of_another_file_than_the_one_hashed_are_refused(table: 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory by file is Linux's")
-def test_word_embeddings_are_not_in_memory() -> None:
+def test_word_embeddings_are_memory_mapped() -> None:
     files = find_model("multilingual")
     network = load_bert(files, None, "float32")
     ids = torch.arange(0, 250_000, 500)[None]
@@ -124,7 +124,7 @@ def test_word_embeddings_are_not_in_memory() -> None:
     assert in_memory < 30_000  # KB; word embeddings have 384,000
 
 
-def test_first_scores_of_packaged_models_import_no_large_library_and_draw_no_random_number(tmp_path: Path) -> None:
+def test_packaged_models_score_without_large_libraries_or_random_numbers(tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("it rains\n", encoding="utf-8")
     program = (
         "import random, sys, numpy, torch\nfrom twmd_registry.cli import main\n"

@@ -128,7 +128,7 @@ def test_written_tokenizer_has_the_pieces_of_the_file(tmp_path: Path) -> None:
     assert tokenizer("a", "a")["input_ids"] == [0, 5, 2, 2, 5, 2]
 
 
-def test_altered_folder_is_made_again(tiny_package: Path) -> None:
+def test_changed_folder_is_rebuilt(tiny_package: Path) -> None:
     folder = multilingual_folder()
     before = fingerprint(folder)
     (folder / "tokenizer.json").write_text("{}", encoding="utf-8")
@@ -137,7 +137,7 @@ def test_altered_folder_is_made_again(tiny_package: Path) -> None:
     assert fingerprint(multilingual_folder()) == before
 
 
-def test_processes_that_make_the_folder_at_once_get_the_same_complete_one(tiny_package: Path) -> None:
+def test_concurrent_processes_get_the_same_complete_folder(tiny_package: Path) -> None:
     fork = multiprocessing.get_context("fork")
     answers = fork.SimpleQueue()
     processes = [
@@ -150,9 +150,7 @@ def test_processes_that_make_the_folder_at_once_get_the_same_complete_one(tiny_p
         process.join(60)
 
 
-def test_folder_that_another_process_is_removing_is_made_again(
-    tiny_package: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folder_removed_by_another_process_is_rebuilt(tiny_package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, real = multilingual_folder(), fingerprint
 
     def remove(path: Path) -> str:
@@ -180,7 +178,7 @@ def full_disk(*_arguments: object) -> None:
     ],
     ids=["no package", "no data file", "cut", "altered", "full disk"],
 )
-def test_missing_or_damaged_package_is_one_error_and_leaves_no_partial_model(
+def test_missing_or_damaged_package_raises_one_error_and_leaves_no_partial_model(
     source: Any, replaced: Any, words: str, tiny_package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if source is None:

@@ -73,7 +73,7 @@ def test_many_chunks_give_the_scores_and_counts_of_one(folder: Path, monkeypatch
         assert parts.counts == whole.counts
 
 
-def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_and_counted(folder: Path) -> None:
+def test_longer_text_of_a_too_long_pair_is_truncated_and_counted(folder: Path) -> None:
     long = " ".join(["cat"] * 100)
     with pytest.warns(TwmdWarning, match="distinct texts longer than the limit .truncation, in the signature.: 1;"):
         cut = score(folder, [long, "it"], ["a dog ran", "it"])
@@ -94,7 +94,7 @@ def save_cross_encoder(folder: Path, name: str, **settings: Any) -> PreTrainedTo
 
 
 @pytest.mark.parametrize("name", ["fnet", "big_bird"])
-def test_score_is_that_of_a_new_network_which_reads_the_pair_alone(name: str, tmp_path: Path) -> None:
+def test_score_equals_a_new_networks_on_the_pair_alone(name: str, tmp_path: Path) -> None:
     """FNet has no mask; BigBird attends otherwise after a short text."""
     save_cross_encoder(tmp_path, name)
     inputs = ["input_ids", "token_type_ids", *(["attention_mask"] if name != "fnet" else [])]
@@ -111,7 +111,7 @@ def test_score_is_that_of_a_new_network_which_reads_the_pair_alone(name: str, tm
         assert scorer.score(predictions[::-1], references[::-1]).scores == pytest.approx(alone[::-1], abs=1e-6)
 
 
-def test_cross_encoder_that_draws_random_numbers_or_cannot_pad_is_refused(tmp_path: Path) -> None:
+def test_random_or_unpaddable_cross_encoder_is_refused(tmp_path: Path) -> None:
     save_cross_encoder(tmp_path / "reformer", "reformer", attn_layers=["local", "lsh", "local"])
     save_cross_encoder(tmp_path / "gpt2", "gpt2", pad_token_id=1)
     tiny.change_json(tmp_path / "gpt2" / "tokenizer_config.json", pad_token=None)
@@ -120,13 +120,13 @@ def test_cross_encoder_that_draws_random_numbers_or_cannot_pad_is_refused(tmp_pa
             score(tmp_path / name)
 
 
-def test_cross_encoder_of_short_texts_only_is_loaded(tmp_path: Path) -> None:
+def test_cross_encoder_with_a_short_limit_is_loaded(tmp_path: Path) -> None:
     save_cross_encoder(tmp_path, "bert", max_position_embeddings=9)
     with pytest.warns(TwmdWarning, match="longer than the limit"):
         assert len(score(tmp_path).scores) == len(FIRST)
 
 
-def test_model_that_is_no_regressor_is_refused(tmp_path: Path) -> None:
+def test_non_regressor_is_refused(tmp_path: Path) -> None:
     several = tiny.save_regressor(tmp_path / "several", outputs=2)
     headless = tiny.save_encoder("bert", tmp_path / "bare")
     tiny.change_json(headless / "config.json", num_labels=1)
@@ -141,7 +141,7 @@ def test_limit_without_room_for_two_texts_is_refused(folder: Path) -> None:
             score(folder, truncation=limit)
 
 
-def test_bfloat16_keeps_pairs_apart(folder: Path) -> None:
+def test_bfloat16_distinguishes_pairs(folder: Path) -> None:
     """A head in bfloat16 rounds many pairs to one number; here the head stays float32."""
     texts = [f"{a} {b}" for a in tiny.WORDS for b in tiny.WORDS], ["the cat sat"] * len(tiny.WORDS) ** 2
     exact = score(folder, *texts)
@@ -170,7 +170,7 @@ def test_symmetric_is_the_mean_of_both_orders_and_swapping_changes_nothing(folde
         twmd_registry.load("stsscore", **keys, symmetric=True, first="reference")
 
 
-def test_activation_is_signed_and_explained_where_a_model_was_trained_with_another(tmp_path: Path) -> None:
+def test_activation_is_signed_and_a_different_training_activation_explained(tmp_path: Path) -> None:
     folder = tiny.save_regressor(tmp_path / "model")
     logits = [5 * logit for logit in score(folder).scores]
     found = score(folder, activation="sigmoid", scale=1)
@@ -191,7 +191,7 @@ def test_activation_is_signed_and_explained_where_a_model_was_trained_with_anoth
         (folder / name).write_text(content)
 
 
-def test_score_is_that_of_sentence_transformers(folder: Path) -> None:
+def test_score_equals_sentence_transformers(folder: Path) -> None:
     model = CrossEncoder(str(folder), activation_fn=torch.nn.Identity(), device="cpu")
     pairs = [*FIRST, " ".join(["cat"] * 100)], [*SECOND, "a dog " * 30]
     with pytest.warns(TwmdWarning, match="longer than the limit"):
@@ -199,7 +199,7 @@ def test_score_is_that_of_sentence_transformers(folder: Path) -> None:
     assert found.scores == pytest.approx(model.predict(list(zip(*pairs, strict=True))).tolist(), abs=1e-6)
 
 
-def test_clipping_cuts_off_what_lies_beyond_0_and_1(folder: Path) -> None:
+def test_clipping_limits_scores_to_0_and_1(folder: Path) -> None:
     free, clipped = (score(folder, scale=1e-3, clip=clip) for clip in ("no", "yes"))
     assert max(map(abs, free.scores)) > 1
     assert clipped.scores == pytest.approx(np.clip(free.scores, 0, 1))
@@ -207,7 +207,7 @@ def test_clipping_cuts_off_what_lies_beyond_0_and_1(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["   ", "\u3000", "\ufeff", "\u200b\u200d"])
-def test_blank_text_is_empty_though_a_tokenizer_makes_tokens_of_it(text: str) -> None:
+def test_blank_text_is_empty_even_if_it_has_tokens(text: str) -> None:
     with pytest.warns(TwmdWarning, match="texts without a token: 3;"):
         found = twmd_registry.score([text, text], ["", "it rains"], "stsscore", "multilingual")
     assert (found.scores, found.counts.empty) == ([1.0, 0.0], 3)

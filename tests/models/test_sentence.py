@@ -69,7 +69,7 @@ def by_library(folder: Path, **prompt: str) -> list[float]:
 
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
 @pytest.mark.parametrize("kind", [*KINDS, "bert"])
-def test_score_is_that_of_the_library(kind: str, folders: dict[str, Path]) -> None:
+def test_score_equals_the_librarys(kind: str, folders: dict[str, Path]) -> None:
     folder = str(folders[kind])
     assert twmd_registry.score(FIRST, SECOND, "sbert", model=folder).scores == pytest.approx(
         by_library(folders[kind]), abs=2e-6
@@ -88,7 +88,7 @@ def test_score_is_that_of_the_library(kind: str, folders: dict[str, Path]) -> No
         assert twmd_registry.load(str(found.signature), model=folder).score(FIRST, SECOND).scores == found.scores
 
 
-def test_packaged_model_gives_the_numbers_of_the_library(texts: Any) -> None:
+def test_packaged_model_gives_the_librarys_numbers(texts: Any) -> None:
     from sentence_transformers import SentenceTransformer
 
     path = PACKAGED[EMBEDDED_MODEL][1]()
@@ -118,7 +118,7 @@ def test_default_prompt_and_limit_are_signed_and_a_prompt_counts_towards_the_lim
         )
 
 
-def test_fingerprint_covers_the_modules_and_no_way_to_write_them(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_fingerprint_covers_the_modules_but_not_their_notation(folders: dict[str, Path], tmp_path: Path) -> None:
     contents = {kind: sentence_content(folder) for kind, folder in folders.items()}
     assert len({content_of(folder) for folder in folders.values()}) == 1
     assert len(set(contents.values())) == len(KINDS) + 1
@@ -213,7 +213,7 @@ def test_keys_without_a_use_are_refused(keys: dict[str, Any], words: str, folder
         twmd_registry.score(FIRST, SECOND, "sbert", model=str(folders["max"]), **keys)
 
 
-def test_half_precision_and_two_references_and_empty_texts(folders: dict[str, Path]) -> None:
+def test_half_precision_two_references_and_empty_texts_work(folders: dict[str, Path]) -> None:
     folder = str(folders["cls"])
     exact, coarse = (
         twmd_registry.score(FIRST, SECOND, "sbert", model=folder, dtype=d).scores for d in ("float32", "bfloat16")
@@ -223,7 +223,7 @@ def test_half_precision_and_two_references_and_empty_texts(folders: dict[str, Pa
     assert found.scores == pytest.approx((1.0, 1.0, 0.0))
 
 
-def test_weights_of_the_packaged_model_with_another_pooling_are_another_model(tmp_path: Path) -> None:
+def test_another_pooling_makes_another_model(tmp_path: Path) -> None:
     path = PACKAGED[EMBEDDED_MODEL][1]()
     assert path is not None
     folder = shutil.copytree(path, tmp_path / "cls")

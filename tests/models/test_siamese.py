@@ -35,7 +35,7 @@ def write_line(adapter: Path, weight: float, bias: float, base: str = EMBEDDED) 
     save_line(Line(weight, bias), adapter, base)
 
 
-def test_score_is_a_line_on_the_cosine_of_mean_vectors_and_another_line_is_another_content(adapter: Path) -> None:
+def test_score_is_linear_in_the_cosine_and_the_hash_covers_the_line(adapter: Path) -> None:
     before = twmd_registry.load("stsscore", adapter=str(adapter)).spec.adapter
     write_line(adapter, 3.0, -0.5)
     found = twmd_registry.load("stsscore", adapter=str(adapter), scale=2).score(FIRST, SECOND)
@@ -70,9 +70,7 @@ NO_HEAD = "is not the head of a regression model"
         ),
     ],
 )
-def test_adapter_that_is_damaged_or_of_another_model_is_refused(
-    change: Callable[[Path], object], words: str, adapter: Path
-) -> None:
+def test_damaged_or_foreign_adapter_is_refused(change: Callable[[Path], object], words: str, adapter: Path) -> None:
     change(adapter)
     with pytest.raises(ModelError, match=re.escape(words)):
         twmd_registry.load("stsscore", adapter=str(adapter)).score(["a"], ["b"])
@@ -81,7 +79,7 @@ def test_adapter_that_is_damaged_or_of_another_model_is_refused(
             twmd_registry.load("sbert", adapter=str(adapter), centering="none").score(["a"], ["b"])
 
 
-def test_order_that_does_nothing_is_not_signed() -> None:
+def test_order_without_effect_is_not_signed() -> None:
     usual = twmd_registry.load("stsscore").score(["It rained."], ["The rain fell."])
     for keys in ({"symmetric": True}, {"first": "reference"}):
         found = twmd_registry.load("stsscore", **keys).score(["It rained."], ["The rain fell."])
@@ -95,7 +93,7 @@ CUT = [LONG[0] * 9, "rain", LONG[0] * 4 + LONG[1]], [LONG[1], LONG[0] * 9, LONG[
 PUBLISHED = [-0.0850472, 0.3887319, 0.9188080]
 
 
-def test_pairs_are_cut_together_as_by_longest_first() -> None:
+def test_pairs_are_truncated_longest_first() -> None:
     with pytest.warns(TwmdWarning, match="longer than the limit"):
         scores = twmd_registry.load("stsscore", truncation="cut:20").score(*CUT)
     assert scores.scores == pytest.approx(PUBLISHED, abs=1e-6)

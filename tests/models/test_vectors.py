@@ -59,7 +59,7 @@ def score(model: Path, predictions: list[str], references: list[str], **keys: An
 
 
 @pytest.mark.parametrize("content", FORMATS)
-def test_every_format_gives_the_word_movers_score(content: bytes | None, tmp_path: Path) -> None:
+def test_every_format_gives_the_word_movers_distance_score(content: bytes | None, tmp_path: Path) -> None:
     model = tmp_path / "vectors"
     if content is None:
         twmd_registry.save_vectors(KeyedVectors(WORDS, VECTORS.astype(np.float64)), model)
@@ -81,21 +81,21 @@ def test_words_without_a_vector_are_left_out_and_reported(tmp_path: Path) -> Non
     assert "unknown" not in str(found.signature)
 
 
-def test_word_without_a_vector_does_not_move_the_mean_either(tmp_path: Path) -> None:
+def test_word_without_a_vector_does_not_change_the_mean(tmp_path: Path) -> None:
     keys: dict[str, Any] = {"model": glove(tmp_path), "layer": 0, "centering": "batch"}
     with pytest.warns(TwmdWarning, match="without a vector"):
         with_it = twmd_registry.load("twmd", **keys).score(["the cat wobbled", "a dog"], ["a cat", "rain"])
     assert with_it.scores == twmd_registry.load("twmd", **keys).score(["the cat", "a dog"], ["a cat", "rain"]).scores
 
 
-def test_capitals_count_when_the_table_has_some(tmp_path: Path) -> None:
+def test_case_matters_if_the_table_has_capitals(tmp_path: Path) -> None:
     path = tmp_path / "cased.txt"
     path.write_text("Rain 1 0\nrain 0 1\nsnow 0.6 0.8\n", encoding="utf-8")
     found = score(path, ["Rain", "rain"], ["snow", "snow"])
     assert found.scores == pytest.approx((0.6, 0.8))
 
 
-def test_words_may_hold_spaces_and_come_twice(tmp_path: Path) -> None:
+def test_words_may_contain_spaces_and_repeat(tmp_path: Path) -> None:
     path = tmp_path / "spaced.vec"
     path.write_text("2 2\nnew york 0.5 1\nrain 1 2\n", encoding="utf-8")
     assert read_table(path)[0] == ["new york", "rain"]
@@ -136,7 +136,7 @@ def test_folders_of_static_vectors_are_read_token_by_token(tensors: dict[str, to
     assert found.scores == pytest.approx((wmd("the cat sat", "a dog"),), abs=1e-6)
 
 
-def test_signature_names_the_tables_content_and_gives_the_scorer_back(tmp_path: Path) -> None:
+def test_signature_identifies_the_table_and_recreates_the_scorer(tmp_path: Path) -> None:
     path = glove(tmp_path)
     found = score(path, ["the cat"], ["a dog"])
     text = str(found.signature)
@@ -193,7 +193,7 @@ UNEVEN = "expected a word and 2 numbers, with one space between them"
         (b"\x80\x04nothing good", "is a pickle"),
     ],
 )
-def test_damaged_table_is_refused_at_its_line_or_word(content: str | bytes, words: str, tmp_path: Path) -> None:
+def test_damaged_table_is_refused_with_its_line_or_word(content: str | bytes, words: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.txt"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ModelError) as caught:

@@ -69,7 +69,7 @@ def assert_same(found: Any, expected: Any, tolerance: float = TOLERANCE) -> None
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "deberta-v2", "albert", "mpnet", "t5", "bart"])
-def test_numbers_of_every_family_are_bert_scores(family: str, limited: Limited) -> None:
+def test_every_model_family_gives_bert_scores_numbers(family: str, limited: Limited) -> None:
     folder = limited(family)
     for layer in (1, DEPTH):
         for size in (2, 64):
@@ -103,7 +103,7 @@ def test_every_option_gives_bert_scores_numbers_and_hash(
         assert again.f1 == pytest.approx(found[2].tolist(), abs=1e-6)
 
 
-def test_table_of_figures_is_bert_scores(folder: Path, model: str) -> None:
+def test_f1_table_equals_bert_scores(folder: Path, model: str) -> None:
     assert TABLE.read_text(encoding="utf-8") == write_table(read_figures())
     shutil.copytree(model, folder / "roberta-large")  # which bert_score takes for the model of that name
     options: dict[str, Any] = {"lang": "en", "model_type": "roberta-large", "rescale_with_baseline": True}
@@ -115,7 +115,7 @@ def test_table_of_figures_is_bert_scores(folder: Path, model: str) -> None:
     assert (keys.values()["layer"], keys.padding, keys.special) == (9, 64, "partners")
 
 
-def test_scorer_counts_in_texts_of_its_own(model: str) -> None:
+def test_scorer_computes_idf_on_its_own_texts(model: str) -> None:
     settings: dict[str, Any] = {"idf": True, "idf_sents": REFERENCES, "nthreads": 0, "device": "cpu"}
     their_scorer, own = theirs.BERTScorer(model, 2, **settings), ours.BERTScorer(model, 2, **settings)
     expected = their_scorer.score(CANDIDATES, SEVERAL)
@@ -136,7 +136,7 @@ def test_tokenizers_without_a_limit_work(tiny_encoder: Callable[[str], Path], li
     assert_same(found, theirs.score(CANDIDATES[:-1], REFERENCES[:-1], limited("deberta-v2"), 2, device="cpu"))
 
 
-def test_empty_texts_score_0_and_rare_counts_are_no_nan(model: str) -> None:
+def test_empty_texts_score_0_and_rare_counts_are_not_nan(model: str) -> None:
     with pytest.warns(TwmdWarning, match="empty"):
         found = ours.score(["", "a dog"], ["a cat", " "], model, 2)
     assert torch.stack(tuple(found)).tolist() == [[0.0, 0.0]] * 3
@@ -145,7 +145,7 @@ def test_empty_texts_score_0_and_rare_counts_are_no_nan(model: str) -> None:
     assert torch.stack(tuple(found)).flatten().tolist() == pytest.approx([1.0] * 3)
 
 
-def test_switch_is_free_of_warnings(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_drop_in_import_does_not_warn(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ours.score(CANDIDATES[:2], REFERENCES[:2], model, 2)
@@ -154,7 +154,7 @@ def test_switch_is_free_of_warnings(model: str, capsys: pytest.CaptureFixture[st
     assert "sentences/sec" in capsys.readouterr().out
 
 
-def test_picture_shows_the_words_similarities(model: str, tmp_path: Path) -> None:
+def test_figure_shows_word_similarities(model: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     (tmp_path / "table.tsv").write_text(BASELINES, encoding="utf-8")
     rescaled: dict[str, Any] = {"rescale_with_baseline": True, "lang": "en", "baseline_path": tmp_path / "table.tsv"}
@@ -176,13 +176,13 @@ def test_picture_shows_the_words_similarities(model: str, tmp_path: Path) -> Non
         ({"rescale_with_baseline": True, "baseline_path": "missing.tsv"}, "missing.tsv"),
     ],
 )
-def test_errors_say_what_to_give(options: dict[str, Any], words: str, model: str) -> None:
+def test_errors_name_the_missing_argument(options: dict[str, Any], words: str, model: str) -> None:
     arguments: dict[str, Any] = {"model_type": model, "num_layers": 2} | options
     with pytest.raises((ValueError, OSError), match=words):
         ours.score(["a cat"], ["a dog"], **arguments)
 
 
-def test_arguments_of_evaluates_bertscore_work_with_the_preset(model: str) -> None:
+def test_evaluate_bertscore_arguments_work_with_the_preset(model: str) -> None:
     metric = evaluate.load(twmd_registry.path("bertscore_centered"), "bertscore")
     texts: dict[str, Any] = {"predictions": CANDIDATES, "references": REFERENCES}
     arguments: dict[str, Any] = {"lang": "en", "model_type": model, "num_layers": 2, "verbose": True, "idf": True}

@@ -74,7 +74,7 @@ def test_ids_in_every_form_decode_to_the_texts(form: Any) -> None:
         ("predictions", np.array([[4, 1 << 40]]), "row 1: the tokenizer has no token with id 1099511627776"),
     ],
 )
-def test_array_that_is_not_token_ids_is_refused(what: str, wrong: Any, words: str) -> None:
+def test_non_token_array_is_refused(what: str, wrong: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         decode_texts(wrong, tiny.tokenizer(), what)
 
@@ -149,7 +149,7 @@ class TestTeacherForced:
             (SAME[:, :5], np.c_[WHOLE, WIDER], "seq2seq"),
         ],
     )
-    def test_argmax_is_refused_or_compared_where_it_has_labels(
+    def test_argmax_is_refused_or_compared_if_there_are_labels(
         self, argmax: Any, labels: Any, kind: Any, form: Callable[[Any], Any]
     ) -> None:
         given = EvalPrediction(predictions=form(argmax), label_ids=form(labels))
@@ -159,7 +159,7 @@ class TestTeacherForced:
         assert callback(teacher_forced=False)(given)["exact"] == 0
         assert callback(teacher_forced=False)(EvalPrediction(predictions=labels, label_ids=labels))["exact"] == 1
 
-    def test_generated_texts_are_scored_also_as_wide_as_the_labels(self) -> None:
+    def test_generated_texts_as_wide_as_the_labels_are_scored(self) -> None:
         texts = token_rows("[SEP] the cat sat [SEP] [PAD] [PAD] [PAD]", "[SEP] rain [SEP] [PAD] [PAD] [PAD] _ _")
         for labels in (PROMPTED[:, 2:], token_rows("the cat sat [SEP] _ _ _ _", "rain [SEP] _ _ _ _ _ _")):
             assert callback()(EvalPrediction(predictions=texts, label_ids=labels))["exact"] == 1
@@ -180,11 +180,11 @@ class TestTeacherForced:
             callback(kind)(EvalPrediction(predictions=argmax, label_ids=labels))
 
     @pytest.mark.parametrize("ids", [[1, 2], ["a b", "c d"], [[0.5, 1.0], [2.0]], [["a"], ["b"]]])
-    def test_lists_of_something_else_are_refused_by_their_shape(self, ids: Any) -> None:
+    def test_other_lists_are_refused_with_their_shape(self, ids: Any) -> None:
         with pytest.raises(InputError, match=r"of shape \(2,"):
             callback()(EvalPrediction(predictions=ids, label_ids=WHOLE))
 
-    def test_unknown_kind_is_refused(self) -> None:
+    def test_unknown_type_is_refused(self) -> None:
         with pytest.raises(SpecError, match="teacher_forced='casual': did you mean 'causal'"):
             callback("casual")
 
@@ -232,12 +232,12 @@ class TestCount:
         with pytest.raises(InputError, match="4 predictions for an evaluation set of 3 rows"):
             count_rows(SplitDataset("x"), 4)
 
-    def test_missing_rows_are_warned_about(self) -> None:
+    def test_missing_rows_warn(self) -> None:
         with pytest.warns(TwmdWarning, match="2 of the 3 rows"):
             assert count_rows(SplitDataset("x"), 2) == 2
 
     @pytest.mark.parametrize("share", SHARES)
-    def test_share_of_a_stream_counts_as_the_stream(self, share: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_stream_shard_counts_as_the_stream(self, share: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         stream, sized = (share(whole, batch_size=2, num_processes=2) for whole in (LostStream(), SizedStream()))
         assert [count_rows(one, 5) for one in (Stream(), stream, sized)] == [5, 5, 5]
         with pytest.raises(InputError, match="6 predictions for an evaluation set of 5 rows"):
@@ -250,7 +250,7 @@ class TestCount:
             assert count_rows(stream, 8) == 8
         assert count_rows(sized, 8) == 5
 
-    def test_rows_of_several_processes_are_cut_to_the_data_set(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_rows_of_several_processes_are_truncated_to_the_data_set(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "world_size", lambda: 2)
         assert count_rows(SplitDataset("x", 5), 8) == 5
         with pytest.raises(SpecError, match="pass the compute_metrics object in callbacks"):

@@ -50,7 +50,7 @@ def test_every_metric_gives_the_engines_scores_under_its_name(name: str, texts: 
     assert "evaluate.load" in metric.inputs_description
 
 
-def test_rows_come_one_by_one_in_batches_or_at_once() -> None:
+def test_rows_are_added_singly_in_batches_or_at_once() -> None:
     whole = evaluate.load("twmd").compute(predictions=P, references=R)
     piecewise = evaluate.load("twmd")
     piecewise.add(prediction=P[0], reference=R[0])
@@ -102,7 +102,7 @@ def test_wrong_key_in_compute_is_refused_and_leaves_the_metric_usable(keys: dict
     assert metric.compute(predictions=P, references=R)["scores"]
 
 
-def test_combine_holds_two_copies_and_other_peoples_metrics() -> None:
+def test_combine_accepts_two_copies_and_third_party_metrics() -> None:
     cold, hot = evaluate.load("twmd", temperature=0.02), evaluate.load("twmd", temperature=0.5)
     both = evaluate.combine([cold, hot, "bertscore_centered"]).compute(predictions=P, references=R)
     assert both["twmd_0_twmd"] == cold.compute(predictions=P, references=R)["twmd"]
@@ -112,7 +112,7 @@ def test_combine_holds_two_copies_and_other_peoples_metrics() -> None:
 
 
 @pytest.mark.parametrize("clone", [copy.copy, copy.deepcopy, lambda metric: pickle.loads(pickle.dumps(metric))])
-def test_copy_scores_the_same_with_rows_of_its_own(clone: Callable[[Any], Any]) -> None:
+def test_copy_scores_the_same_with_its_own_rows(clone: Callable[[Any], Any]) -> None:
     metric = evaluate.load("twmd", temperature=0.3, keep_in_memory=True)
     whole = metric.compute(predictions=P, references=R)
     metric.add(prediction=P[0], reference=R[0])
@@ -124,7 +124,7 @@ def test_copy_scores_the_same_with_rows_of_its_own(clone: Callable[[Any], Any]) 
     assert clone(type(metric)) is type(metric)
 
 
-def test_threads_that_share_a_metric_score_their_own_rows() -> None:
+def test_threads_sharing_a_metric_score_their_own_rows() -> None:
     metric = evaluate.load("twmd")
     texts = [[f"{P[0]} {number}"] * (number + 1) for number in range(6)]
     expected = [twmd_registry.score(one, [R[0]] * len(one)).score for one in texts]
@@ -167,7 +167,7 @@ def test_failed_computation_leaves_the_metric_usable() -> None:
         (None, None, "there is nothing to score"),
     ],
 )
-def test_bad_rows_are_one_clear_error(predictions: Any, references: Any, words: str) -> None:
+def test_bad_rows_raise_one_clear_error(predictions: Any, references: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         evaluate.load("twmd").compute(predictions=predictions, references=references)
 
@@ -179,9 +179,7 @@ def test_later_batch_counts_its_rows_from_the_first() -> None:
         metric.add_batch(predictions=["fine", None], references=R)
 
 
-def test_metric_is_found_by_path_and_by_a_function_that_was_imported_before(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_metric_is_found_by_path_and_by_an_earlier_imported_load(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "twmd").mkdir()
     (folder / "twmd" / "twmd.py").write_text("raise RuntimeError('not this one')\n", encoding="utf-8")
     for metric in (load_before_us("twmd"), evaluate.load(twmd_registry.path("twmd"))):
@@ -193,7 +191,7 @@ def test_metric_is_found_by_path_and_by_a_function_that_was_imported_before(
     assert result == metric.compute(predictions=P, references=R)
 
 
-def test_other_names_go_to_evaluate_itself(folder: Path) -> None:
+def test_other_names_are_loaded_by_evaluate(folder: Path) -> None:
     script = folder / "own" / "own.py"
     script.parent.mkdir()
     script.write_text(
@@ -231,9 +229,7 @@ def run_python(code: str, folder: Path, **variables: str) -> str:
     return done.stdout
 
 
-def test_install_lets_a_script_without_our_import_load_a_metric_when_the_network_fails(
-    cache: Path, tmp_path: Path
-) -> None:
+def test_installed_metric_loads_offline_without_our_import(cache: Path, tmp_path: Path) -> None:
     hook.install()
     code = """
         import sys, time
@@ -265,7 +261,7 @@ def test_installing_twice_writes_the_same_files_and_uninstalling_removes_all(cac
     assert "nothing to remove" in run("setup uninstall")[1]
 
 
-def test_installing_replaces_older_modules_of_ours_and_keeps_others(cache: Path) -> None:
+def test_installing_replaces_only_our_older_modules(cache: Path) -> None:
     older, other = (cache / "evaluate-metric--twmd" / (digit * 64) / "twmd.py" for digit in "ab")
     for file, text in ((older, "import twmd_registry"), (other, "import evaluate")):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -295,7 +291,7 @@ def test_hook_that_fails_does_not_break_evaluate(tmp_path: Path) -> None:
     assert run_python(code, tmp_path, PYTHONPATH=f"{package.parent}{os.pathsep}{ROOT}") == "tried\nload\n"
 
 
-def test_importing_the_package_costs_next_to_nothing(tmp_path: Path) -> None:
+def test_importing_the_package_is_cheap(tmp_path: Path) -> None:
     code = "import time; t = time.perf_counter(); import twmd_registry; print(time.perf_counter() - t)"
     assert any(float(run_python(code, tmp_path)) < 0.3 for _ in range(3))
 

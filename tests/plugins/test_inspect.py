@@ -61,7 +61,7 @@ def test_scores_mean_stderr_and_signatures_are_in_the_log(tmp_path: Path, passes
     assert "nrefs:2|" in signatures[1]
 
 
-def test_sample_without_a_target_is_named(tmp_path: Path) -> None:
+def test_sample_without_target_is_named(tmp_path: Path) -> None:
     log = run(metric_scorer("twmd"), tmp_path, [OUTPUT, []])
     assert log.error is not None
     assert "sample 2 has no target" in log.error.message
@@ -75,7 +75,7 @@ def test_warning_names_its_sample(tmp_path: Path) -> None:
     assert [sample.scores["mine"].value for sample in log.samples if sample.scores] == [pytest.approx(1), 0]
 
 
-def test_output_in_another_script_is_warned_of_and_refused_on_demand(tmp_path: Path) -> None:
+def test_output_in_another_script_warns_or_is_refused(tmp_path: Path) -> None:
     with pytest.warns(TwmdWarning, match="above all Cyrillic"):
         log = run(metric_scorer("twmd"), tmp_path, [OUTPUT], "собака лаяла всю ночь")
     assert log.status == "success"

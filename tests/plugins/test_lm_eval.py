@@ -64,7 +64,7 @@ def run_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunTask:
     return call
 
 
-def test_task_of_the_page_gives_the_command_lines_score_stderr_and_signature(
+def test_documented_task_gives_the_command_lines_score_stderr_and_signature(
     run_task: RunTask, command_line: Callable[[list[str], list[str]], dict[str, Any]]
 ) -> None:
     found = run_task(TRANSLATION)
@@ -81,7 +81,7 @@ def test_task_of_the_page_gives_the_command_lines_score_stderr_and_signature(
     assert {str(sample["twmd_signature"]) for sample in found["samples"]} == {str(expected.signature)}
 
 
-def test_task_of_the_page_with_several_references_scores_against_all_of_them(run_task: RunTask) -> None:
+def test_documented_task_scores_against_all_references(run_task: RunTask) -> None:
     found = run_task(SUMMARY)
     references = [row["references"] for row in found["rows"]]
     expected = twmd_registry.score(OUTPUTS[: len(references)], references)
@@ -130,7 +130,7 @@ FROM_COLUMN = "process_results: !function twmd_registry.plugins.lm_eval.referenc
     ],
     ids=["several targets", "no signature", "no metric", "evaluate's metric", "one metric twice", "no column"],
 )
-def test_task_that_would_be_scored_wrongly_is_refused_with_the_remedy(run_task: RunTask, task: str, words: str) -> None:
+def test_wrong_task_is_refused_with_a_remedy(run_task: RunTask, task: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         run_task(task)
     assert evaluate.load("twmd").compute(predictions=["a"], references=["a"])["twmd"] == pytest.approx(1)
@@ -149,7 +149,7 @@ FIRST = {"german": "None", "english": "None"}
         ("english", {"english": {"text": "a"}}),
     ],
 )
-def test_target_that_is_null_or_no_text_is_refused(run_task: RunTask, target: str, second: dict[str, Any]) -> None:
+def test_null_or_non_text_target_is_refused(run_task: RunTask, target: str, second: dict[str, Any]) -> None:
     first = FIRST | ({"english": {"text": "None"}} if isinstance(second["english"], dict) else {})
     task = TRANSLATION.replace('"{{english}}"', f'"{target}"')
     with pytest.raises(InputError, match=r"document \{.*target"):
@@ -157,19 +157,19 @@ def test_target_that_is_null_or_no_text_is_refused(run_task: RunTask, target: st
 
 
 @pytest.mark.parametrize("english", ["None", "[laughs]", "7"])
-def test_target_that_looks_like_a_null_a_list_or_a_number_is_a_text(run_task: RunTask, english: str) -> None:
+def test_target_that_resembles_a_null_list_or_number_is_a_text(run_task: RunTask, english: str) -> None:
     rows = [FIRST | {"english": english, "note": None}]
     found = run_task(TRANSLATION, rows)
     assert found["twmd,none"] == pytest.approx(twmd_registry.score(OUTPUTS[:1], [english]).score, abs=1e-6)
 
 
 @pytest.mark.parametrize("reference", [5, {"text": "a"}, [["a"]], [], ["a", 5]])
-def test_column_of_references_that_is_no_text_is_refused(reference: Any) -> None:
+def test_non_text_reference_column_is_refused(reference: Any) -> None:
     with pytest.raises(InputError, match="column 'targets' of document {'id': 7, .*references"):
         references_in("targets", "sbert")({"id": 7, "targets": reference}, ["a"])
 
 
-def test_metrics_of_one_kind_are_told_apart_by_names(run_task: RunTask, tmp_path: Path) -> None:
+def test_settings_of_one_metric_have_distinct_names(run_task: RunTask, tmp_path: Path) -> None:
     (tmp_path / "both.py").write_text(
         "from twmd_registry.plugins.lm_eval import references_in\n\n"
         "default = references_in('english')\nsixth = references_in('english', name='sixth', layer=6)\n\n\n"
@@ -188,9 +188,7 @@ def test_metrics_of_one_kind_are_told_apart_by_names(run_task: RunTask, tmp_path
         assert found[f"{name}_signature,none"] == str(expected.signature)
 
 
-def test_bare_metric_that_nothing_registered_is_refused_with_the_import_it_needs(
-    run_task: RunTask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unregistered_metric_error_names_the_import(run_task: RunTask, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = {"twmd_registry", *MetricName, *(f"{name}_signature" for name in MetricName)}
     for kind in ("metric", "metric_agg", "aggregation", "higher_is_better"):
         own = getattr(registry, f"{kind}_registry")

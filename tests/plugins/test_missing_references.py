@@ -99,7 +99,9 @@ FORMS: list[Callable[[References], Any]] = [
 
 @pytest.mark.parametrize("gap", GAPS, ids=repr)
 @pytest.mark.parametrize("form", FORMS)
-def test_lists_with_gaps_score_as_lists_without(form: Callable[[References], Sequence[float]], gap: str | None) -> None:
+def test_lists_with_gaps_score_like_lists_without(
+    form: Callable[[References], Sequence[float]], gap: str | None
+) -> None:
     references = [["a dog", gap], ["it pours", "rain"], [gap, gap]]
     assert form(references) == pytest.approx(twmd_registry.score(*EXPECTED).scores, abs=1e-6)
 
@@ -108,7 +110,7 @@ def test_lists_with_gaps_score_as_lists_without(form: Callable[[References], Seq
 @pytest.mark.parametrize(
     "score", [lambda text, reference: twmd_registry.score([text], [reference]).score, by_mlflow, by_lm_eval]
 )
-def test_absent_reference_alone_is_an_empty_text_with_a_warning(score: Callable[..., float], absent: Any) -> None:
+def test_single_missing_reference_is_an_empty_text_with_a_warning(score: Callable[..., float], absent: Any) -> None:
     with pytest.warns(TwmdWarning, match="empty"):
         assert score(PREDICTIONS[0], absent) == 0
 
@@ -125,7 +127,7 @@ def test_rated_rows_have_the_references_that_are_present(gap: Any, tmp_path: Pat
 
 
 @pytest.mark.parametrize("settings", ["", " --docs a.docs --set align=sentences"])
-def test_streams_columns_and_lists_with_gaps_score_alike(settings: str, folder: Path, run: Run) -> None:
+def test_streams_columns_and_lists_with_gaps_score_the_same(settings: str, folder: Path, run: Run) -> None:
     columns = ["a cat", "a cow", "it rains"], ["a dog", "an ox", "it pours"], ["\u200b", " ", "rain"]
     for name, texts in zip(("hyp.txt", "one.txt", "two.txt"), columns, strict=True):
         (folder / name).write_text("\n".join(texts) + "\n")

@@ -54,7 +54,7 @@ def test_feedback_has_the_score_the_alignment_and_the_signature(passes: list[int
     assert all("\n" not in row["rationale"] for row in feedback)
 
 
-def test_output_in_another_script_counts_in_the_mean_and_is_refused_on_demand() -> None:
+def test_output_in_another_script_counts_in_the_mean_or_is_refused() -> None:
     given: dict[str, Any] = {"outputs": "собака лаяла всю ночь", "expectations": {"expected_response": "a dog barked"}}
     with pytest.warns(TwmdWarning, match="of the letters are in scripts that"):
         value = genai_scorer("twmd")(**given).value
@@ -71,7 +71,7 @@ def test_missing_expectation_is_named() -> None:
 
 
 @pytest.mark.parametrize(("metric", "keys"), [("ensemble(sbert,wordset_cka)", {}), ("sbert", {"align": "sentences"})])
-def test_metric_without_an_alignment_gives_no_rationale(metric: str, keys: dict[str, Any]) -> None:
+def test_metric_without_an_alignment_has_no_rationale(metric: str, keys: dict[str, Any]) -> None:
     feedback = genai_scorer(metric, **keys)(outputs="a cat", expectations={"expected_response": "cats"})
     expected = twmd_registry.score(["a cat"], ["cats"], metric, **keys)
     assert (feedback.value, feedback.rationale) == (pytest.approx(expected.score, abs=1e-6), None)
@@ -98,7 +98,7 @@ def test_classic_metric_scores_all_rows_in_one_call_and_tags_the_run(monkeypatch
     assert mlflow.get_run(run.info.run_id).data.tags["twmd.signature.twmd_layer_6"] == str(expected.signature)
 
 
-def test_metrics_of_one_name_have_scores_of_their_own() -> None:
+def test_metrics_with_equal_names_have_separate_scores() -> None:
     scorers = [genai_scorer("sbert"), genai_scorer("sbert", layer=3), genai_scorer("sbert", reference="other")]
     expectations = {"expected_response": "a dog barked", "other": "dogs"}
     found = mlflow.genai.evaluate(
@@ -111,12 +111,12 @@ def test_metrics_of_one_name_have_scores_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("reference", [5, {"text": "a"}, [["a"]], []])
-def test_expectation_that_is_no_text_is_refused(reference: Any) -> None:
+def test_non_text_expectation_is_refused(reference: Any) -> None:
     with pytest.raises(InputError):
         genai_scorer("sbert")(outputs="a", expectations={"expected_response": reference})
 
 
-def test_classic_metric_without_targets_or_outputs_says_so() -> None:
+def test_classic_metric_error_names_missing_targets_or_outputs() -> None:
     evaluate = classic_metric("sbert").eval_fn
     with pytest.raises(InputError, match="there are no references"):
         evaluate(["a"], None)

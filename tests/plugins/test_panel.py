@@ -71,7 +71,7 @@ def test_references_are_encoded_for_the_first_evaluation_only() -> None:
     assert before == [3 + 4, 3, 3 + 4]
 
 
-def test_ours_are_the_scorers_scores_with_their_sides_and_counts(folder: Path) -> None:
+def test_our_scores_equal_the_scorers_with_sides_and_counts(folder: Path) -> None:
     scorers = {name: twmd_registry.load(name, model=str(folder), layer=2) for name in ("twmd", "moverscore")}
     scored = score_evaluation(make_panel(scorers.values()), PREDICTIONS, REFERENCES)
     wanted = {name: one.score(PREDICTIONS, REFERENCES) for name, one in scorers.items()}
@@ -85,7 +85,7 @@ def test_ours_are_the_scorers_scores_with_their_sides_and_counts(folder: Path) -
     assert all(type(value) is float for value in scored.values.values())
 
 
-def test_sacrebleus_metrics_give_sacrebleus_scores() -> None:
+def test_sacrebleu_metrics_give_sacrebleus_scores() -> None:
     scored = score_evaluation(make_panel(["bleu", "chrf", "ter"]), PREDICTIONS, REFERENCES)
     streams: list[Any] = [[own[k] if k < len(own) else None for own in REFERENCES] for k in (0, 1)]
     for name in ("bleu", "chrf", "ter"):
@@ -121,7 +121,7 @@ def test_signature_and_an_ensemble_are_metrics(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("predictions", [["", "", ""], ["  ", "", "."]])
-def test_numbers_are_finite_whatever_is_predicted(folder: Path, predictions: list[str]) -> None:
+def test_numbers_are_finite_for_any_prediction(folder: Path, predictions: list[str]) -> None:
     panel = make_panel([twmd_registry.load("twmd", model=str(folder), layer=1), "bleu", "chrf", "ter"])
     scored = score_evaluation(panel, predictions, REFERENCES)
     always = {"twmd", *(f"twmd_{key}" for key in OUTPUTS), "bleu", "chrf", "ter"}
@@ -130,7 +130,7 @@ def test_numbers_are_finite_whatever_is_predicted(folder: Path, predictions: lis
     assert all(map(math.isfinite, scored.values.values()))
 
 
-def test_number_that_is_not_finite_is_left_out_with_a_warning() -> None:
+def test_non_finite_number_is_omitted_with_a_warning() -> None:
     with pytest.warns(TwmdWarning, match="own_bad is nan and is left out"):
         module = Module({"own": np.float32(0.5), "bad": math.nan, "yes": True, "text": "x", "array": np.array(2.0)})
         scored = score_evaluation(make_panel([module]), ["a cat"], ["the cat"])
@@ -148,7 +148,7 @@ def test_number_that_is_not_finite_is_left_out_with_a_warning() -> None:
         ([type("Nameless", (), {"compute": lambda self: {}})()], "has no name"),
     ],
 )
-def test_object_that_is_not_a_metric_is_refused(metrics: Any, words: str) -> None:
+def test_non_metric_is_refused(metrics: Any, words: str) -> None:
     with pytest.raises(SpecError, match=words):
         make_panel(metrics)
 
@@ -159,7 +159,7 @@ def test_keys_that_collide_are_refused() -> None:
         score_evaluation(panel, ["a cat"], ["the cat"])
 
 
-def test_references_go_in_the_form_that_a_module_takes() -> None:
+def test_references_are_passed_in_the_modules_format() -> None:
     text = datasets.Value("string")
     several = [["a b", "c"], ["d"], ["e"]]
 

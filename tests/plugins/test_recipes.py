@@ -125,7 +125,7 @@ TASKS_TABLE = [LightevalTaskConfig(name="news", prompt_function=make_doc, hf_rep
 
 
 @needs("mbrs")
-def test_mbrs_chooses_by_the_command_lines_scores(texts: Texts, command_line: Expected) -> None:
+def test_mbrs_chooses_with_the_command_lines_scores(texts: Texts, command_line: Expected) -> None:
     from mbrs.decoders import get_decoder
     from mbrs.metrics import get_metric
 

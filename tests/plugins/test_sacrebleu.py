@@ -40,7 +40,7 @@ def test_corpus_and_sentence_scores_are_a_hundred_times_ours(metric: MetricName)
 
 
 @pytest.mark.parametrize("metric", MetricName)
-def test_signature_is_ours_behind_the_name(metric: MetricName) -> None:
+def test_signature_follows_the_name(metric: MetricName) -> None:
     theirs = METRICS[metric](references=STREAMS)
     score = theirs.corpus_score(HYPOTHESES, None, n_bootstrap=50)
     for short in (False, True):
@@ -75,7 +75,7 @@ class TestScores:
         assert f"(μ = {score._mean:.2f} ± {score._ci:.2f})" in score.format()
         assert "confidence_mean" in json.loads(score.format(is_json=True, signature=str(metric.get_signature())))
 
-    def test_earlier_interval_is_neither_shown_nor_signed_again(self) -> None:
+    def test_old_interval_is_not_shown_or_signed_again(self) -> None:
         metric = TWMD()
         metric.corpus_score(HYPOTHESES, STREAMS, n_bootstrap=10)
         assert "|bs:10|" in str(metric.get_signature())
@@ -93,9 +93,7 @@ class TestInput:
             ([], [[]], "no hypotheses"),
         ],
     )
-    def test_streams_that_cannot_be_scored_are_refused(
-        self, hypotheses: list[str], references: Any, message: str
-    ) -> None:
+    def test_invalid_streams_are_refused(self, hypotheses: list[str], references: Any, message: str) -> None:
         with pytest.raises(InputError, match=message):
             TWMD().corpus_score(hypotheses, references)
 
@@ -106,7 +104,7 @@ class TestInput:
     @pytest.mark.parametrize(
         "references", [[[text] for text in STREAMS[0]], [["a"], ["b", "c"], ["d"]], ["a cat", "it rains", "we saw"]]
     )
-    def test_references_by_segment_or_bare_texts_are_refused_with_advice_about_streams(self, references: Any) -> None:
+    def test_references_per_segment_or_plain_texts_are_refused_with_advice(self, references: Any) -> None:
         for made, given in (({}, references), ({"references": references}, None)):
             with pytest.raises(InputError) as caught:
                 TWMD(**made).corpus_score(HYPOTHESES, given)
@@ -118,7 +116,7 @@ class TestInput:
 
 
 @pytest.mark.parametrize("kind", ["bs", "ar"])
-def test_sacrebleus_paired_test_takes_our_metrics(texts: Texts, kind: str) -> None:
+def test_sacrebleu_paired_test_accepts_our_metrics(texts: Texts, kind: str) -> None:
     systems: list[tuple[str, Sequence[str]]] = [("base", texts.predictions), ("shuffled", texts.references[::-1])]
     metrics: dict[str, Metric] = {"twmd": TWMD(), "warm": TWMD(temperature=1.0)}
     test: Any = PairedTest(systems, metrics, [texts.references], test_type=kind, n_samples=100)
@@ -165,7 +163,7 @@ def test_p_of_equal_systems_is_uniform(kind: Literal["ar", "bs"]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["ar", "bs"])
-def test_a_single_segment_that_differs_is_no_evidence(kind: Literal["ar", "bs"]) -> None:
+def test_single_different_segment_is_not_significant(kind: Literal["ar", "bs"]) -> None:
     references = [f"the cat sat on mat {i}" for i in range(60)]
     named = [("base", references), ("other", ["a dog ran here", *references[1:]])]
     scorer, streams = twmd_registry.load("twmd"), [[text] for text in references]
@@ -180,7 +178,7 @@ def test_a_single_segment_that_differs_is_no_evidence(kind: Literal["ar", "bs"])
 
 
 @pytest.mark.parametrize(("kind", "resamples"), [("ar", 100), ("bs", 0)])
-def test_intervals_and_signatures_are_sacrebleus_and_p_differs_by_ties_alone(
+def test_intervals_and_signatures_equal_sacrebleus_and_p_differs_only_by_ties(
     texts: Texts, kind: Literal["ar", "bs"], resamples: int
 ) -> None:
     named, streams = systems(texts), [[text] for text in texts.references]
@@ -209,7 +207,7 @@ class TestComparison:
         )
 
     @pytest.mark.parametrize("kind", ["bs", "ar"])
-    def test_system_against_itself_has_p_one_and_variants_have_columns_of_their_own(self, kind: str) -> None:
+    def test_system_against_itself_has_p_one_and_variants_have_separate_columns(self, kind: str) -> None:
         found = self.compare(kind, 300, lexical=list(LEXICAL_NAMES))
         names = ["twmd temperature=0.1", "twmd temperature=0.5", "sbert", "BLEU", "chrF2", "TER"]
         assert [column.name for column in found.columns] == names
@@ -225,7 +223,7 @@ class TestComparison:
             assert negative.score < 0.2
             assert negative.mean == pytest.approx(negative.score, abs=0.05)
 
-    def test_kept_resamples_are_those_of_the_paired_bootstrap(self) -> None:
+    def test_kept_resamples_equal_the_paired_bootstraps(self) -> None:
         found = self.compare("bs", 300, 0, 7, lexical=["bleu", "ter"], keep_resamples=True)
         for column in found.columns:
             first, _, last = column.cells
@@ -245,18 +243,18 @@ class TestComparison:
         assert randomised.cells[0].ci is not None
 
     @pytest.mark.parametrize("kind", ["bs", "ar"])
-    def test_seed_zero_is_a_seed_and_another_gives_other_intervals(self, kind: str) -> None:
+    def test_seed_zero_counts_and_another_seed_changes_intervals(self, kind: str) -> None:
         first, second, other = (self.compare(kind, 100, 100, seed) for seed in (0, 0, 1))
         assert first == second
         assert "|seed:0|" in first.columns[0].signature
         assert first.columns[0].cells[0].ci != other.columns[0].cells[0].ci
 
-    def test_seed_of_the_environment_is_not_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_seed_in_the_environment_is_ignored(self, monkeypatch: pytest.MonkeyPatch) -> None:
         before = self.compare("ar", 40, 30, 1)
         monkeypatch.setenv("SACREBLEU_SEED", "77")
         assert self.compare("ar", 40, 30, 1) == before
 
-    def test_intervals_are_the_bootstraps_and_plain_numbers(self) -> None:
+    def test_intervals_equal_the_bootstraps_and_are_plain_floats(self) -> None:
         found = self.compare(None, 0, 500, 5, lexical=["chrf"])
         cell = found.columns[0].cells[0]
         scores = np.array(cell.scores)
@@ -265,7 +263,7 @@ class TestComparison:
         cells = [cell for column in found.columns for cell in column.cells]
         assert {type(value) for cell in cells for value in (cell.score, cell.mean, cell.ci)} == {float}
 
-    def test_numbers_of_sacrebleus_metrics_are_sacrebleus(self) -> None:
+    def test_sacrebleu_metrics_give_sacrebleus_numbers(self) -> None:
         column = self.compare(lexical=list(LEXICAL_NAMES), segments=True).columns[3]
         bleu, predictions, references = BLEU(), self.texts.predictions, self.texts.references
         assert column.cells[0].score == bleu.corpus_score(predictions, [references]).score
@@ -273,7 +271,7 @@ class TestComparison:
         sentence = BLEU(effective_order=True).sentence_score(predictions[4], [references[4]])
         assert column.cells[0].scores[4] == sentence.score
 
-    def test_ragged_references_reach_sacrebleu_as_they_are(self) -> None:
+    def test_ragged_references_reach_sacrebleu_unchanged(self) -> None:
         found = compare_systems([("a", HYPOTHESES)], REFERENCES, ["bleu"])
         assert found.columns[0].cells[0].score == BLEU().corpus_score(HYPOTHESES, STREAMS).score
         assert "|nrefs:var|" in found.columns[0].signature

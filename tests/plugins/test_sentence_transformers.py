@@ -51,7 +51,7 @@ def run_trainer(model: Any, loss: Any, evaluator: Any, folder: Path) -> Any:
     return trainer
 
 
-def test_loss_trains_a_model_that_the_evaluator_and_a_scorer_rate_alike(tmp_path: Path) -> None:
+def test_evaluator_and_scorer_agree_on_a_model_trained_with_the_loss(tmp_path: Path) -> None:
     from twmd_registry.plugins.sentence_transformers import MetricEvaluator, WordMoverLoss
 
     model = new_model(tmp_path / "base")
@@ -109,7 +109,7 @@ def test_evaluator_takes_any_metric_of_an_encoder_and_merges_adapters(metric: st
         assert adapted == pytest.approx(correlate("pearson", cosines, np.array(RATINGS)), abs=1e-5)
 
 
-def test_wrong_settings_are_refused_at_once() -> None:
+def test_wrong_settings_are_refused_immediately() -> None:
     from twmd_registry.plugins.sentence_transformers import MetricEvaluator, WordMoverLoss
 
     for metric, keys in (("stsscore", {}), ("ensemble", {}), ("twmd", {"model": "a"}), ("twmd", {"clip": "yes"})):

@@ -29,7 +29,7 @@ def wanted() -> dict[str, Any]:
     }
 
 
-def test_evaluate_compares_with_sources(wanted: dict[str, Any]) -> None:
+def test_evaluate_scores_against_sources(wanted: dict[str, Any]) -> None:
     metric = evaluate.load("twmd", against="source")
     assert metric.compute(predictions=PREDICTIONS, sources=SOURCES) == wanted["source"]
     assert metric.compute(predictions=PREDICTIONS, references=REFERENCES, sources=SOURCES) == wanted["source"]
@@ -54,9 +54,7 @@ def test_evaluate_compares_with_sources(wanted: dict[str, Any]) -> None:
         ({"predictions": [], "sources": []}, "there is nothing to score"),
     ],
 )
-def test_evaluate_says_which_sources_are_wrong_and_scores_again(
-    texts: dict[str, Any], message: str, wanted: dict[str, Any]
-) -> None:
+def test_evaluate_names_wrong_sources_and_recovers(texts: dict[str, Any], message: str, wanted: dict[str, Any]) -> None:
     metric = evaluate.load("twmd", against="source")
     with pytest.raises(InputError, match=message):
         metric.compute(**{"predictions": PREDICTIONS, **texts})
@@ -64,17 +62,17 @@ def test_evaluate_says_which_sources_are_wrong_and_scores_again(
 
 
 @pytest.mark.parametrize("make", [reward_function, TWMD])
-def test_rewards_and_sacrebleus_metrics_refuse_what_needs_sources(make: Callable[..., object]) -> None:
+def test_rewards_and_sacrebleu_metrics_refuse_source_based_metrics(make: Callable[..., object]) -> None:
     with pytest.raises(SpecError, match="against=source needs sources, and this framework"):
         make(preset=None, against="source")
 
 
-def test_ranks_compare_with_sources_alone(wanted: dict[str, Any]) -> None:
+def test_ranks_score_against_sources_only(wanted: dict[str, Any]) -> None:
     scorers = [twmd_registry.load("twmd", against="source")]
     assert twmd_registry.score_over_ranks(scorers, PREDICTIONS, sources=SOURCES)[0].as_dict() == wanted["source"]
 
 
-def test_evaluations_of_a_trainer_compare_with_sources(wanted: dict[str, Any]) -> None:
+def test_trainer_evaluations_score_against_sources(wanted: dict[str, Any]) -> None:
     panel = make_panel([twmd_registry.load("twmd", against="both")])
     references = texts_of(PREDICTIONS, "references", REFERENCES, REFERENCES, {})
     sources = texts_of(PREDICTIONS, "sources", lambda _data: SOURCES, REFERENCES, {})
@@ -85,7 +83,7 @@ def test_evaluations_of_a_trainer_compare_with_sources(wanted: dict[str, Any]) -
         texts_of(None, "sources", SOURCES[:1], REFERENCES, {})
 
 
-def test_service_compares_with_sources(wanted: dict[str, Any]) -> None:
+def test_service_scores_against_sources(wanted: dict[str, Any]) -> None:
     pytest.importorskip("prometheus_client")
     from twmd_registry.serve.service import Service, ServiceError
 

@@ -69,7 +69,7 @@ def test_several_updates_give_the_score_of_all_texts(metric: MetricName) -> None
     assert found.item() == single(ours.score)
 
 
-def test_everything_of_a_score_is_given_as_tensors() -> None:
+def test_every_part_of_a_score_is_a_tensor() -> None:
     ours, theirs = twmd_registry.load("twmd").score(PREDICTIONS, REFERENCES), TWMD(as_dict=True)
     theirs.update(PREDICTIONS, REFERENCES)
     expected = {name: single(value) for name, value in ours.as_dict().items() if name != "signature"}
@@ -81,7 +81,7 @@ def test_everything_of_a_score_is_given_as_tensors() -> None:
     assert theirs.signature == twmd_registry.load("twmd").signature
 
 
-def test_counts_of_the_texts_are_there_after_compute_and_gone_after_reset() -> None:
+def test_text_counts_exist_after_compute_and_not_after_reset() -> None:
     theirs = TWMD()
     assert theirs.counts is None
     theirs.update(["", "it rains"], ["it rains", "it rains"])
@@ -94,7 +94,7 @@ def test_counts_of_the_texts_are_there_after_compute_and_gone_after_reset() -> N
     assert (theirs.counts, theirs.texts) == (None, [])
 
 
-def test_forward_gives_the_batch_and_keeps_it() -> None:
+def test_forward_returns_the_batch_score_and_keeps_the_batch() -> None:
     ours, theirs = twmd_registry.load("twmd", **ORDERED), TWMD(**ORDERED)
     for batch in (slice(0, 4), slice(4, 6)):
         expected = ours.score(PREDICTIONS[batch], REFERENCES[batch]).score
@@ -102,7 +102,7 @@ def test_forward_gives_the_batch_and_keeps_it() -> None:
     assert theirs.compute().item() == single(ours.score(PREDICTIONS, REFERENCES).score)
 
 
-def test_positions_say_the_order_and_count_once() -> None:
+def test_positions_set_the_order_and_count_once() -> None:
     expected = twmd_registry.load("twmd", **ORDERED).score(PREDICTIONS, REFERENCES).score
     # As a sampler deals six segments to four processes: the last ones are repetitions.
     ranks = [[0, 4, 2, 1], [1, 5, 3, 0]]
@@ -115,7 +115,7 @@ def test_positions_say_the_order_and_count_once() -> None:
     assert abs(unordered.compute().item() - expected) > 1e-5
 
 
-def test_in_a_collection_texts_are_kept_once() -> None:
+def test_collection_keeps_texts_once() -> None:
     ours = {name: twmd_registry.load(name).score(PREDICTIONS, REFERENCES).score for name in ("twmd", "sbert")}
     collection = torchmetrics.MetricCollection([TWMD(), SBERT(), torchmetrics.text.CHRFScore()])
     for start in (0, 2, 4):
@@ -131,7 +131,7 @@ def test_in_a_collection_texts_are_kept_once() -> None:
     assert batch["TWMD"].item() == single(twmd_registry.load("twmd").score(PREDICTIONS[:2], REFERENCES[:2]).score)
 
 
-def test_copies_pickles_and_states_hold_the_texts_and_no_model() -> None:
+def test_copies_pickles_and_states_contain_texts_but_no_model() -> None:
     theirs = TWMD(**ORDERED)
     theirs.update(PREDICTIONS[:2], REFERENCES[:2])
     expected = theirs.compute().item()
@@ -150,7 +150,7 @@ def test_copies_pickles_and_states_hold_the_texts_and_no_model() -> None:
     assert fresh.compute().item() == single(whole.score)
 
 
-def test_bounds_and_direction_are_those_of_the_declaration() -> None:
+def test_bounds_and_direction_equal_the_declaration() -> None:
     for name, kind in METRICS.items():
         one = kind()
         assert (one.plot_lower_bound, one.plot_upper_bound) == (CATALOGUE[name].lowest, CATALOGUE[name].highest)
@@ -160,7 +160,7 @@ def test_bounds_and_direction_are_those_of_the_declaration() -> None:
     assert (rescaled.plot_lower_bound, rescaled.plot_upper_bound) == (None, None)
 
 
-def test_bad_input_is_refused_at_once() -> None:
+def test_bad_input_is_refused_immediately() -> None:
     theirs = TWMD()
     with pytest.raises(InputError, match=r"predictions\[1\] must be a text; got int 5"):
         theirs.update(["a", 5], ["a", "b"])  # type: ignore[list-item]
@@ -172,7 +172,7 @@ def test_bad_input_is_refused_at_once() -> None:
     assert theirs.texts == []
 
 
-def test_positions_that_do_not_fit_are_refused() -> None:
+def test_mismatched_positions_are_refused() -> None:
     with pytest.raises(InputError, match="some segments came with positions and others without"):
         order_rows([Row(0, "a", ["b"], None), Row(None, "c", ["d"], None)])
     with pytest.raises(InputError, match="two segments with different texts came as position 3"):
@@ -181,7 +181,7 @@ def test_positions_that_do_not_fit_are_refused() -> None:
         order_rows([])
 
 
-def test_settings_are_checked_when_the_metric_is_made() -> None:
+def test_settings_are_checked_at_construction() -> None:
     with pytest.raises(SpecError, match="temprature"):
         TWMD(temprature=0.1)
     with pytest.raises(ValueError, match="compute_on_cpu"):
@@ -197,13 +197,13 @@ ROW = st.builds(
 
 
 @given(st.lists(ROW, max_size=4))
-def test_texts_survive_as_bytes_and_joined(rows: list[Row]) -> None:
+def test_texts_survive_conversion_to_bytes_and_joining(rows: list[Row]) -> None:
     joined = torch.cat([write_rows(rows[:1], torch.device("cpu")), write_rows(rows[1:], torch.device("cpu"))])
     assert joined.dtype == torch.uint8
     assert read_rows(joined) == rows
 
 
-def test_without_torchmetrics_the_install_line_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_torchmetrics_error_shows_the_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "twmd_registry.plugins.torchmetrics"
     monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torchmetrics", None)
@@ -229,7 +229,7 @@ def share(numbers: list[int], **more: Any) -> dict[str, Any]:
     return {"preds": [PREDICTIONS[i] for i in numbers], "target": [REFERENCES[i] for i in numbers], **more}
 
 
-def test_two_processes_with_uneven_shares_give_the_score_of_all(tmp_path: Path) -> None:
+def test_two_processes_with_uneven_shares_give_the_overall_score(tmp_path: Path) -> None:
     shares = {
         "uneven": [share([0, 1, 2, 3, 4]), share([5])],
         "idle": [share([]), share([0, 1, 2, 3, 4, 5])],
@@ -269,7 +269,7 @@ def test_references_that_are_tuples_or_missing_stay_rows() -> None:
     assert numbers.tolist() == [1, 2]
 
 
-def test_lists_of_references_stay_rows_in_batches_and_a_transposed_square_is_warned_of() -> None:
+def test_reference_lists_stay_rows_and_a_transposed_square_warns() -> None:
     rows: Any = [
         {"prediction": own, "references": [own, "no bread"], "position": number, "ids": torch.tensor([number])}
         for number, own in enumerate(PREDICTIONS[:4])

@@ -164,7 +164,7 @@ class TestOneRun:
     def logged(run: Any) -> dict[int, dict[str, float]]:
         return {entry["step"]: scores(entry) for entry in run.state.log_history if "eval_loss" in entry}
 
-    def test_scores_are_finite_numbers_of_what_was_generated(self, run: Any) -> None:
+    def test_scores_of_generated_texts_are_finite(self, run: Any) -> None:
         logged = self.logged(run)
         assert set(logged) == {1, 2, 3}
         keys = {"eval_twmd", *(f"eval_twmd_{key}" for key in OUTPUTS), "eval_bleu"}
@@ -172,7 +172,7 @@ class TestOneRun:
             assert keys <= set(found) <= keys | {f"eval_twmd_{key}" for key in NOTED}
             assert all(type(value) is float and math.isfinite(value) for value in found.values())
 
-    def test_best_checkpoint_is_that_of_the_best_score(self, run: Any) -> None:
+    def test_best_checkpoint_has_the_best_score(self, run: Any) -> None:
         logged = self.logged(run)
         best = max(logged, key=lambda step: logged[step]["eval_twmd"])
         assert len({found["eval_twmd"] for found in logged.values()}) > 1
@@ -201,7 +201,7 @@ class TestOneRun:
         logged = [entry["metric_signatures"] for entry in run.state.log_history if "metric_signatures" in entry]
         assert logged == [written]
 
-    def test_card_holds_the_best_checkpoints_scores(self, run: Any) -> None:
+    def test_card_contains_the_best_checkpoints_scores(self, run: Any) -> None:
         card = ModelCard.load(Path(run.args.output_dir) / "README.md")
         best = self.logged(run)[int(Path(run.state.best_model_checkpoint).name.rpartition("-")[2])]
         assert {eval_result.metric_type: eval_result.metric_value for eval_result in card.data.eval_results} == {
@@ -231,7 +231,7 @@ def test_scores_after_training_belong_to_the_best_weights(encoder: Path, tmp_pat
     }
 
 
-def test_resumed_run_warns_of_an_unevaluated_best_checkpoint(encoder: Path, tmp_path: Path) -> None:
+def test_resumed_run_warns_about_an_unevaluated_best_checkpoint(encoder: Path, tmp_path: Path) -> None:
     trainer(tmp_path, make(encoder, second=Falling()), **FIRST_IS_BEST).train()
     resumed = trainer(tmp_path, make(encoder, second=Falling()), **FIRST_IS_BEST, max_steps=3)
     with pytest.warns(TwmdWarning, match=r"the best checkpoint \(1\) was not evaluated in this run"):
@@ -301,9 +301,7 @@ class Prompted(torch.utils.data.Dataset[dict[str, list[int]]]):
 
 
 @pytest.mark.parametrize("settings", [{}, {"batch_eval_metrics": True}, {"eval_do_concat_batches": False}])
-def test_argmax_of_a_causal_model_is_refused_or_compared_where_it_has_labels(
-    tmp_path: Path, settings: dict[str, Any]
-) -> None:
+def test_causal_argmax_is_refused_or_compared_if_there_are_labels(tmp_path: Path, settings: dict[str, Any]) -> None:
     torch.manual_seed(0)
     tokenizer = tiny.tokenizer()
     model = AutoModelForCausalLM.from_config(
@@ -358,7 +356,7 @@ def test_offload_moves_or_frees_the_metrics_model(
         assert offload == "close" or backend.model.parked
 
 
-def test_cards_that_the_trainer_writes_keep_the_results(encoder: Path, tmp_path: Path) -> None:
+def test_trainer_cards_keep_the_results(encoder: Path, tmp_path: Path) -> None:
     metrics = make(encoder)
     run = trainer(tmp_path, metrics)
     metrics.follow(run)
@@ -400,7 +398,7 @@ def test_rows_of_an_interrupted_evaluation_are_dropped(encoder: Path, tmp_path: 
         metrics(EvalPrediction(predictions=np.zeros((2, 3), dtype=int), label_ids=np.zeros((3, 3), dtype=int)))
 
 
-def test_only_evaluated_checkpoints_have_records_and_no_card_is_written_unasked(encoder: Path, tmp_path: Path) -> None:
+def test_only_evaluated_checkpoints_have_records_and_cards_are_opt_in(encoder: Path, tmp_path: Path) -> None:
     metrics, damaged = make(encoder, prefix=None), "---\nfoo: [\n---\n"
     running = trainer(tmp_path, metrics, **(EVERY_STEP | {"eval_steps": 2}), max_steps=2)
     running.train()
@@ -415,7 +413,9 @@ def test_only_evaluated_checkpoints_have_records_and_no_card_is_written_unasked(
 
 
 @pytest.mark.parametrize("full", ["eval_texts.jsonl", "metric_signatures.json README.md"])
-def test_full_disk_ends_no_training(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str) -> None:
+def test_full_disk_does_not_stop_training(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
     fill_disk(monkeypatch, "registry.paths", *full.split())
     metrics = make(encoder)
     running = trainer(tmp_path, metrics, **EVERY_STEP, max_steps=1)

@@ -19,7 +19,7 @@ COMPLETIONS = ["the cat sat here", "it rained all day long", "nobody"]
 TARGETS = [["a cat sat there", "the cat sat"], ["it rained"], ["nobody came"]]
 
 
-def test_rewards_are_the_scores_and_carry_the_signature() -> None:
+def test_rewards_equal_scores_and_have_the_signature() -> None:
     reward = reward_function("twmd", reference_column="target")
     expected = twmd_registry.score(COMPLETIONS, TARGETS, "twmd")
     assert reward(COMPLETIONS, target=TARGETS, prompts=["x", "y", "z"], trainer_state=None) == pytest.approx(
@@ -68,12 +68,12 @@ def test_text_of_one_repeated_string_is_recognised(text: str, repeats: bool) -> 
     assert repeats_itself(text) is repeats
 
 
-def test_missing_column_is_named_with_those_there_are() -> None:
+def test_missing_column_error_lists_the_columns() -> None:
     with pytest.raises(InputError, match="no column 'reference'.* prompts, target"):
         reward_function("sbert")(["a"], prompts=["b"], target=["c"])
 
 
-def test_completions_in_another_script_are_warned_of_once_and_refused_on_demand() -> None:
+def test_completions_in_another_script_warn_once_or_are_refused() -> None:
     reward, references = reward_function("twmd"), ["it rains", "the cat sat"]
     with pytest.warns(TwmdWarning, match="of the letters are in scripts .* does not read, above all Cyrillic"):
         rewards = reward(["it rains", "кошка сидела"], reference=references)
@@ -101,12 +101,12 @@ def test_reward_without_a_reference_abstains(references: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("reference", [5, {"text": "a"}, [["a"]], []])
-def test_reference_that_is_no_text_is_refused_with_its_row(reference: Any) -> None:
+def test_non_text_reference_is_refused_with_its_row(reference: Any) -> None:
     with pytest.raises(InputError, match=r"references\[1\]"):
         reward_function("sbert")(["a", "b"], reference=[["a"] if isinstance(reference, list) else "a", reference])
 
 
-def test_rewards_of_one_metric_have_names_that_differ() -> None:
+def test_rewards_of_one_metric_have_distinct_names() -> None:
     settings: list[dict[str, Any]] = [
         {}, {"layer": 6}, {"name": "mine"}, {"reference_column": "summary"}, {"guard": False}
     ]  # fmt: skip
@@ -114,7 +114,7 @@ def test_rewards_of_one_metric_have_names_that_differ() -> None:
     assert names == ["twmd", "twmd_layer_6", "mine", "twmd_column_summary", "twmd_unguarded"]
 
 
-def test_column_that_is_no_list_of_as_many_values_is_named() -> None:
+def test_column_of_the_wrong_type_or_length_is_named() -> None:
     reward = reward_function("sbert")
     for columns, name in (({"reference": None}, "reference"), ({"reference": "ab"}, "reference")):
         with pytest.raises(InputError, match=f"'{name}' must be a list of 2"):
@@ -134,7 +134,7 @@ def test_message_that_only_calls_tools_is_scored_as_an_empty_text() -> None:
     "completion",
     [None, 1.5, [], ["it rains"], {"role": "assistant", "content": "it rains"}, [{"content": [{"type": "image"}]}]],
 )
-def test_completion_that_is_no_text_is_refused_with_its_row(completion: object) -> None:
+def test_non_text_completion_is_refused_with_its_row(completion: object) -> None:
     with pytest.raises(InputError, match=r"predictions\[1\] must be a text; got NoneType"):
         reward_function("sbert")(["it rains", completion], reference=["rain", "it rains"])
 
@@ -181,7 +181,7 @@ def test_policy_is_trained_on_the_rewards(algorithm: str, tmp_path: Path, monkey
     assert len(set(logged)) > 1
 
 
-def test_reward_of_a_service_is_its_score_in_as_many_requests_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_service_reward_equals_its_score_over_several_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     serving = pytest.importorskip("tests.serve.serving")
     service = pytest.importorskip("twmd_registry.serve.service").Service(
         {"twmd": twmd_registry.load("twmd")}, max_pairs=3
@@ -199,6 +199,6 @@ def test_reward_of_a_service_is_its_score_in_as_many_requests_as_it_takes(monkey
 
 
 @pytest.mark.parametrize("settings", [{"preset": "embedded"}, {"layer": 2}, {"url": "127.0.0.1:8080"}])
-def test_service_has_the_settings_and_an_address(settings: Any) -> None:
+def test_service_rewards_need_an_address_and_take_no_settings(settings: Any) -> None:
     with pytest.raises(SpecError):
         reward_function(**{"url": "http://127.0.0.1:8080", **settings})

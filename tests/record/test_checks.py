@@ -48,7 +48,7 @@ def test_score_below_the_floor_or_a_record_fails_and_no_other(files: None, run: 
     assert "passed: good.txt: sbert is not worse than good.txt's in the baseline (alpha 0.0002)\n" in err
 
 
-def test_p_is_that_of_a_paired_test() -> None:
+def test_p_value_equals_the_paired_tests() -> None:
     rng = np.random.default_rng(0)
     other = rng.normal(0, 1, 200)
     for shift in (-0.1, 0.0, 0.2):
@@ -89,7 +89,7 @@ def test_edited_baseline_and_single_segment_are_refused(files: None, run: Run) -
 
 
 @pytest.mark.parametrize("form", ["lines", "table"])
-def test_references_of_the_baseline_are_compared_by_their_texts(form: str, files: None, run: Run) -> None:
+def test_baseline_references_are_compared_by_text(form: str, files: None, run: Run) -> None:
     for references, expected in ((REFERENCES, 0), (["other", *REFERENCES[1:]], 1)):
         rows = [{"prediction": f"{a} now", "reference": b} for a, b in zip(REFERENCES, references, strict=True)]
         Path("rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")

@@ -37,7 +37,7 @@ def record() -> Record:
     )
 
 
-def test_record_is_read_as_it_was_written(record: Record, tmp_path: Path) -> None:
+def test_record_is_read_back_unchanged(record: Record, tmp_path: Path) -> None:
     named = replace(record, inputs=(InputFile("references", "r\udcff.txt", "0" * 64),))  # a name that is not UTF-8
     for own in (record, named):
         write_record(own, f"{tmp_path}/out.json")
@@ -46,7 +46,7 @@ def test_record_is_read_as_it_was_written(record: Record, tmp_path: Path) -> Non
     assert "resampling" not in json.loads(record_text(record))
 
 
-def test_tests_intervals_and_metrics_of_sacrebleu_are_read_as_they_were_written(record: Record) -> None:
+def test_tests_intervals_and_sacrebleu_metrics_are_read_back_unchanged(record: Record) -> None:
     (system,) = record.systems
     ours = replace(system.results[0], mean=0.5, ci=0.125, p_value=0.0625)
     bleu = SystemScore(50.5, {}, (), {"segments": 2}, signature="BLEU|nrefs:1|version:2.6.0")
@@ -82,7 +82,7 @@ def test_tests_intervals_and_metrics_of_sacrebleu_are_read_as_they_were_written(
         ("resampling", {"test": None, "samples": 0, "resamples": 9, "seed": -1}, "no negative"),
     ],
 )
-def test_edited_record_is_refused_at_its_place(record: Record, place: str, value: Any, words: str) -> None:
+def test_edited_record_is_refused_with_its_position(record: Record, place: str, value: Any, words: str) -> None:
     table: Any = json.loads(record_text(record))
     *path, last = (int(part) if part.isdigit() else part for part in place.split("."))
     target = functools.reduce(operator.getitem, path, table)
@@ -108,7 +108,7 @@ def test_edited_record_is_refused_at_its_place(record: Record, place: str, value
         ("\udcff", r"x.json is not a record of this package: it is not UTF-8: byte 0xff in line 1\."),
     ],
 )
-def test_text_that_is_not_a_record_is_one_error(text: str, words: str, tmp_path: Path) -> None:
+def test_invalid_record_raises_one_error(text: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(FileError, match="x.json: No such file"):
         read_record(tmp_path / "x.json")
     (tmp_path / "x.json").write_bytes(text.encode("utf-8", "surrogateescape"))
@@ -116,7 +116,7 @@ def test_text_that_is_not_a_record_is_one_error(text: str, words: str, tmp_path:
         read_record(tmp_path / "x.json")
 
 
-def test_file_without_an_end_or_of_many_bytes_is_not_read_whole(
+def test_endless_or_huge_file_is_not_read_completely(
     record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(FileError, match="/dev/zero is not a record of this package: not JSON"):
@@ -127,7 +127,7 @@ def test_file_without_an_end_or_of_many_bytes_is_not_read_whole(
         read_record(tmp_path / "x.json")
 
 
-def test_record_cut_off_or_edited_by_hand_is_noticed(record: Record) -> None:
+def test_truncated_or_edited_record_is_detected(record: Record) -> None:
     text = record_text(record).rstrip()
     for end in range(0, len(text), 37):
         with pytest.raises(FileError, match="not JSON"):

@@ -20,7 +20,7 @@ def test_this_installation_gives_the_published_scores_of_every_metric_and_pair(r
     assert all(len(published["scores"]) == len(golden["pairs"]) for published in golden["metrics"].values())
 
 
-def test_score_that_is_off_is_named(monkeypatch: Patch, tmp_path: Path, run: Run) -> None:
+def test_wrong_score_is_named(monkeypatch: Patch, tmp_path: Path, run: Run) -> None:
     golden = json.loads(selfcheck.GOLDEN.read_text(encoding="utf-8"))
     golden["metrics"] = {name: golden["metrics"][name] for name in ("twmd", "sbert", "trwmd")}
     golden["metrics"]["twmd"]["scores"][0] += 3 * selfcheck.TOLERANCE
@@ -34,7 +34,7 @@ def test_score_that_is_off_is_named(monkeypatch: Patch, tmp_path: Path, run: Run
     assert lines["trwmd"].endswith("ok")
 
 
-def test_new_metrics_scores_are_added_and_published_ones_stay() -> None:
+def test_new_metric_scores_are_added_and_published_ones_kept() -> None:
     golden = json.loads(selfcheck.GOLDEN.read_text(encoding="utf-8"))
     golden["metrics"]["trwmd"]["scores"][0] = 9.0
     published = golden["metrics"].pop("twmd")

@@ -68,14 +68,14 @@ def record() -> Record:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_record_of_texts_that_the_model_does_not_read_holds_without_an_option() -> None:
+def test_record_of_unsupported_language_verifies_without_an_option() -> None:
     texts = Segments(["\u043f\u0440\u0438\u0432\u0435\u0442"], [["\u043c\u0438\u0440"]])
     scores = twmd_registry.load("twmd", any_language=True).score(*texts)
     assert twmd_registry.verify_record(make_record([("sys", [scores])], seconds=1.0), [texts]).agrees
     assert verify_number(str(scores.signature), str(scores.score), texts)[1]
 
 
-def test_record_of_every_metric_holds(tmp_path: Path) -> None:
+def test_record_of_every_metric_verifies(tmp_path: Path) -> None:
     path = tmp_path / "all.json"
     twmd_registry.write_record(record_of(*(twmd_registry.load(metric) for metric in MetricName)), path)
     found = twmd_registry.verify_record(path, [TEXTS])
@@ -86,7 +86,7 @@ def test_record_of_every_metric_holds(tmp_path: Path) -> None:
     assert found.differences == ()
 
 
-def test_tolerance_is_that_of_the_number_format_or_a_share_of_larger_scores() -> None:
+def test_tolerance_depends_on_number_format_and_score_size() -> None:
     found = twmd_registry.verify_record(record_of(twmd_registry.load("twmd", dtype="bfloat16")), [TEXTS])
     assert (found.agrees, found.checks[0].tolerance) == (True, TOLERANCES["bfloat16"])
     # Products of raw vectors are about 80 here, and float32 rounds them by more than 1e-5.
@@ -96,7 +96,7 @@ def test_tolerance_is_that_of_the_number_format_or_a_share_of_larger_scores() ->
     assert twmd_registry.verify_record(record, [TEXTS]).checks[0].tolerance == pytest.approx(1e-5 * largest)
 
 
-def test_changed_segment_field_or_text_moves_the_scores(record: Record) -> None:
+def test_changed_segment_field_or_text_changes_the_scores(record: Record) -> None:
     changed = edit(record, lambda one: {"scores": (one.scores[0], one.scores[1] + 0.01, one.scores[2])})
     (check, *_) = twmd_registry.verify_record(changed, [TEXTS]).checks
     assert (check.off, check.worst[0]["number"], check.worst[0]["prediction"]) == (1, 2, "it rains again")
@@ -138,7 +138,7 @@ def test_changed_field_is_named(record: Record, change: Any, words: str) -> None
     assert words in "\n".join(problems(edit(record, change)))
 
 
-def test_older_version_reports_what_has_changed_since(record: Record, older_version: str) -> None:
+def test_older_version_reports_changes_since_then(record: Record, older_version: str) -> None:
     def change(result: SystemScore) -> dict[str, Any]:
         signature = result.signature.replace("1.0.0", older_version)
         return {"signature": signature, "keys": result.keys | {"version": older_version}}
@@ -172,7 +172,7 @@ def test_flipped_byte_in_weights_is_named(tmp_path: Path, part: str) -> None:
     assert f"{content} as requested" in problem
 
 
-def test_record_holds_the_whole_hash_of_every_part_and_another_is_named(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_record_has_the_full_hash_of_every_part_and_names_a_different_one(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path))
     keys = dict[str, Any]()
     for key, (kind, form, fit) in KINDS.items():  # the baseline, which depends on all others, is the last
@@ -198,7 +198,7 @@ def test_record_holds_the_whole_hash_of_every_part_and_another_is_named(tmp_path
     assert all(any(f"says {kind} " in problem for problem in heads) for kind in PART_NAMES)
 
 
-def test_signature_names_no_folder_of_its_author_as_a_hub_model(
+def test_signature_does_not_present_a_local_folder_as_a_hub_model(
     tmp_path: Path, monkeypatch: Patch, record: Record
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -227,7 +227,7 @@ def test_path_in_a_signature_is_refused(name: str, record: Record) -> None:
             twmd_registry.load(signature).score(["a"], ["b"])
 
 
-def test_arguments_that_contradict_a_signature_or_record_are_refused(record: Record) -> None:
+def test_contradictory_arguments_are_refused(record: Record) -> None:
     signature = record.systems[0].results[0].signature
     with pytest.raises(SpecError, match="the signature fixes temperature: leave it out"):
         twmd_registry.load(signature, temperature=1)
@@ -255,14 +255,14 @@ def score() -> twmd_registry.ScoreSet:
         ("{:.6f}", 1, 0.00005, (False, False)),
     ],
 )
-def test_rounded_number_and_percentage_agree_and_no_other(
+def test_only_a_rounded_number_or_percentage_agrees(
     score: twmd_registry.ScoreSet, form: str, scale: int, change: float, expected: tuple[bool, bool]
 ) -> None:
     _, agrees, _, per_cent = verify_number(str(score.signature), form.format(scale * score.score + change), TEXTS)
     assert (agrees, per_cent) == expected
 
 
-def test_text_that_is_no_number_and_other_numbers_of_references_are_refused(score: twmd_registry.ScoreSet) -> None:
+def test_non_numbers_and_wrong_reference_counts_are_refused(score: twmd_registry.ScoreSet) -> None:
     for value in ("", "about 0.8", "nan", "1e-1", "0,8", "--1", "%"):
         with pytest.raises(SpecError, match="as printed"):
             verify_number(str(score.signature), value, TEXTS)
@@ -301,7 +301,7 @@ def edit_result(record: Record, system: int, place: int, **changes: Any) -> Reco
 
 
 @pytest.mark.parametrize("kind", ["bs", "ar", "interval", "none"])
-def test_published_numbers_are_recorded_and_hold(
+def test_published_numbers_are_recorded_and_verify(
     published: dict[str, Record], systems: list[Segments], kind: str
 ) -> None:
     found = twmd_registry.verify_record(published[kind], systems)
@@ -312,7 +312,7 @@ def test_published_numbers_are_recorded_and_hold(
     assert all(set(check.resampled) == names[kind] for check in found.checks[4:])
 
 
-def test_recorded_numbers_are_those_of_the_comparison(published: dict[str, Record], systems: list[Segments]) -> None:
+def test_recorded_numbers_equal_the_comparisons(published: dict[str, Record], systems: list[Segments]) -> None:
     twmd, _, bleu, _ = published["ar"].systems[1].results
     stream = [one for (one,) in systems[1].references]
     assert bleu.score == pytest.approx(sacrebleu.corpus_bleu(systems[1].predictions, [stream]).score)
@@ -345,7 +345,7 @@ def test_changed_number_is_named(published: dict[str, Record], systems: list[Seg
         assert words in " ".join(checks[4 * system + place].problems)
 
 
-def test_number_that_scores_do_not_have_is_named(published: dict[str, Record], systems: list[Segments]) -> None:
+def test_number_inconsistent_with_scores_is_named(published: dict[str, Record], systems: list[Segments]) -> None:
     record = published["bs"]
     changes: list[tuple[int, int, dict[str, Any], str]] = [
         (0, 1, {"sides": {"recall": 0.999}}, "scores: the corpus recall is"),
@@ -359,7 +359,7 @@ def test_number_that_scores_do_not_have_is_named(published: dict[str, Record], s
     assert changed.startswith("texts: ")
 
 
-def test_shift_of_all_scores_within_the_tolerance_of_one_is_named(systems: list[Segments]) -> None:
+def test_common_shift_within_tolerance_is_named(systems: list[Segments]) -> None:
     scorer = twmd_registry.load("twmd", dtype="bfloat16")
     record = make_record([("sys", [scorer.score(*systems[0])])], seconds=1.0)
     shifted = edit(record, lambda own: {"score": own.score + 0.009, "scores": tuple(x + 0.009 for x in own.scores)})
@@ -368,7 +368,7 @@ def test_shift_of_all_scores_within_the_tolerance_of_one_is_named(systems: list[
     assert [problem[:23] for problem in check.problems] == ["scores: the corpus scor"]
 
 
-def test_significance_that_scores_do_not_have_is_named(systems: list[Segments]) -> None:
+def test_significance_inconsistent_with_scores_is_named(systems: list[Segments]) -> None:
     scorer = twmd_registry.load("twmd")
     own = scorer.score(*systems[0])
     sets = [own, dataclasses.replace(own, scores=[x + 9e-6 for x in own.scores])]
@@ -381,7 +381,7 @@ def test_significance_that_scores_do_not_have_is_named(systems: list[Segments]) 
     )
 
 
-def test_order_of_systems_that_changes_is_named(systems: list[Segments]) -> None:
+def test_changed_order_of_systems_is_named(systems: list[Segments]) -> None:
     sets = [twmd_registry.load("twmd").score(*texts) for texts in systems]
     swapped = [dataclasses.replace(own, scores=other.scores) for own, other in zip(sets, reversed(sets), strict=True)]
     record = make_record([("low", swapped[:1]), ("high", swapped[1:])], seconds=1.0)
@@ -410,7 +410,7 @@ def test_change_of_a_sacrebleu_metric_is_named(published: dict[str, Record], sys
     assert twmd_registry.verify_record(record, systems).agrees
 
 
-def test_other_test_than_was_signed_or_possible_is_named(published: dict[str, Record], systems: list[Segments]) -> None:
+def test_unsigned_or_impossible_test_is_named(published: dict[str, Record], systems: list[Segments]) -> None:
     for resampling in (Resampling("bs", 200, 0, 7), None):
         found = twmd_registry.verify_record(dataclasses.replace(published["bs"], resampling=resampling), systems)
         assert not any(check.agrees for check in found.checks[4:])  # those of the first system have no p-value
@@ -443,7 +443,7 @@ def scored(folder: Path, scored_files: Path) -> Path:
     return folder
 
 
-def test_record_holds_and_differences_of_versions_and_devices_are_printed(scored: Path, run: Run) -> None:
+def test_record_verifies_and_version_and_device_differences_are_printed(scored: Path, run: Run) -> None:
     record = twmd_registry.read_record("out.json")
     environment = record.environment | {"torch": "1.0", "device": "cuda (something)"}
     twmd_registry.write_record(dataclasses.replace(record, environment=environment), "out.json")
@@ -456,9 +456,7 @@ def test_record_holds_and_differences_of_versions_and_devices_are_printed(scored
 
 
 @pytest.mark.parametrize("there", ["beside the record", "in the working folder"])
-def test_without_files_those_that_the_record_names_are_taken(
-    there: str, scored: Path, run: Run, monkeypatch: Patch
-) -> None:
+def test_recorded_files_are_used_by_default(there: str, scored: Path, run: Run, monkeypatch: Patch) -> None:
     (scored / "sub").mkdir()
     record = "../out.json"
     if there == "beside the record":
@@ -469,7 +467,7 @@ def test_without_files_those_that_the_record_names_are_taken(
     assert (status, out.endswith("6 of 6 results reproduced.\n")) == (0, True)
 
 
-def test_systems_of_one_name_are_taken_from_their_folders(scored: Path, run: Run) -> None:
+def test_systems_with_equal_names_are_found_by_folder(scored: Path, run: Run) -> None:
     for name in ("a", "b"):
         Path(name).mkdir()
         Path(f"{name}.txt").rename(Path(name, "out.txt"))
@@ -477,7 +475,7 @@ def test_systems_of_one_name_are_taken_from_their_folders(scored: Path, run: Run
     assert run("verify own.json")[1].endswith("4 of 4 results reproduced.\n")
 
 
-def test_file_that_differs_or_is_missing_is_named(scored: Path, run: Run, monkeypatch: Patch) -> None:
+def test_different_or_missing_file_is_named(scored: Path, run: Run, monkeypatch: Patch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path("a.txt").read_bytes())))
     assert run("score ref.txt -m sbert --record own.json")[0] == 0
     was, hint = "as it was scored", "Pass all files: RECORD REF... -i HYP..., and --src."
@@ -488,7 +486,7 @@ def test_file_that_differs_or_is_missing_is_named(scored: Path, run: Run, monkey
     assert run("verify out.json") == (1, "", f"twmd: out.json: ref.txt (REF), {was}: {changed} {hint}\n")
 
 
-def test_record_has_no_path_of_the_machine_and_replaces_no_input(scored: Path, run: Run) -> None:
+def test_record_has_no_local_path_and_replaces_no_input(scored: Path, run: Run) -> None:
     score = f"score {scored}/ref.txt -i {scored}/a.txt -m sbert --record"
     assert run(f"{score} own.json")[0] == 0
     assert str(scored) not in Path("own.json").read_text(encoding="utf-8")
@@ -497,7 +495,7 @@ def test_record_has_no_path_of_the_machine_and_replaces_no_input(scored: Path, r
     assert Path("a.txt").read_bytes() == before
 
 
-def test_edit_by_hand_is_named_and_writes_no_line_of_the_report(scored: Path, run: Run) -> None:
+def test_manual_edit_is_named_and_cannot_add_lines_to_the_report(scored: Path, run: Run) -> None:
     edited = Path("out.json").read_text(encoding="utf-8").replace('"name": "a.txt"', '"name": "c.txt"')
     Path("out.json").write_text(edited, encoding="utf-8")
     status, out, _ = run(VERIFY)
@@ -529,7 +527,7 @@ def test_changed_file_is_named_with_segments(scored: Path, run: Run) -> None:
         assert part in words
 
 
-def test_number_of_a_paper_is_verified(scored: Path, run: Run) -> None:
+def test_paper_number_is_verified(scored: Path, run: Run) -> None:
     result = json.loads(Path("out.json").read_text(encoding="utf-8"))["systems"][0]["results"][0]
     signature, printed, files = result["signature"], f"{result['score']:.4f}", "ref.txt -i a.txt"
     for own, value, status, words in (
@@ -551,7 +549,7 @@ def test_number_of_a_paper_is_verified(scored: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("metric", ["twmd;align=sentences", "ensemble(sbert,twmd;align=sentences)"])
-def test_number_of_documents_is_verified_with_their_rows_joined(metric: str, folder: Path, run: Run) -> None:
+def test_document_score_is_verified_with_joined_rows(metric: str, folder: Path, run: Run) -> None:
     rows = [{"prediction": a, "reference": b[0], "doc": "one"} for a, b in zip(*TEXTS[:2], strict=True)]
     (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     texts = "-i rows.jsonl --doc-column doc"

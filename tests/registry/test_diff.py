@@ -23,7 +23,7 @@ def changed(signature: Signature, **keys: Any) -> Signature:
     return Signature(signature.spec.replace(**keys), signature.nrefs, version=signature.version)
 
 
-def test_same_signature_has_no_differences_as_a_line_or_parsed() -> None:
+def test_same_signature_has_no_differences_as_text_or_parsed() -> None:
     for other in (TWMD.format(short=True), parse_signature(TWMD.format(short=True))):
         for one in (TWMD, str(TWMD)):
             found = compare_signatures(one, other)
@@ -33,7 +33,7 @@ def test_same_signature_has_no_differences_as_a_line_or_parsed() -> None:
 
 
 @pytest.mark.parametrize("metric", MetricName)
-def test_every_key_that_differs_is_named_and_forbids_comparing(metric: MetricName) -> None:
+def test_every_different_key_is_named_and_rules_out_comparison(metric: MetricName) -> None:
     for key in CATALOGUE[metric].keys:
         if key == "revision":
             continue
@@ -117,5 +117,5 @@ OPEN = make_spec("twmd", model="a/b", layer=1)
         ([], []),
     ],
 )
-def test_settings_of_one_metric_are_labelled_by_what_differs(specs: list[MetricSpec], labels: list[str]) -> None:
+def test_settings_of_one_metric_are_labelled_by_their_differences(specs: list[MetricSpec], labels: list[str]) -> None:
     assert labels_of(specs) == labels

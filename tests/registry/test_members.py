@@ -32,7 +32,7 @@ def test_members_have_weights_keys_and_content_or_a_revision() -> None:
     assert (revision.model, revision.fingerprint, revision.revision) == ("a/b", None, "main")
 
 
-def test_members_are_text_in_parentheses_a_field_or_a_list_once() -> None:
+def test_members_are_given_in_parentheses_a_field_or_a_list_but_only_once() -> None:
     assert split_name("ensemble()") == ("ensemble", "")
     with pytest.raises(SpecError, match=r"parenthesis"):
         twmd_registry.load("ensemble(sbert")
@@ -84,7 +84,7 @@ def test_short_form_has_short_keys_inside_too() -> None:
         ("moverscore;preset=nobody", "moverscore has no preset 'nobody'"),
     ],
 )
-def test_members_that_cannot_be_are_refused_by_number(members: str, words: str) -> None:
+def test_impossible_members_are_refused_by_number(members: str, words: str) -> None:
     with pytest.raises(SpecError, match=words):
         make_spec("ensemble", members=members)
 
@@ -104,14 +104,14 @@ def test_members_that_cannot_be_are_refused_by_number(members: str, words: str) 
         (WHOLE, "ensemble|version:1.0.0", "column 9: expected members in parentheses"),
     ],
 )
-def test_broken_ensemble_is_refused_at_its_column(before: str, after: str, words: str) -> None:
+def test_broken_ensemble_is_refused_with_its_column(before: str, after: str, words: str) -> None:
     assert before in WHOLE
     with pytest.raises(SignatureError, match=r"^column \d+: ") as caught:
         parse_signature(WHOLE.replace(before, after, 1))
     assert words in str(caught.value)
 
 
-def test_members_take_the_preset_of_all_but_not_instead_of_their_own() -> None:
+def test_shared_preset_does_not_replace_a_members_own() -> None:
     spec = make_spec("ensemble", "multilingual", members="twmd,2*trwmd;layer=3,sbert;preset=embedded")
     expected = [(1, make_spec("twmd", "multilingual")), (2, make_spec("trwmd", "multilingual", layer=3))]
     expected.append((1, make_spec("sbert", "embedded")))
@@ -125,7 +125,7 @@ def test_members_take_the_preset_of_all_but_not_instead_of_their_own() -> None:
         spec_with_keys("ensemble;preset=multi")
 
 
-def test_ensembles_whose_models_are_not_pinned_cannot_be_compared_for_certain() -> None:
+def test_ensembles_of_unpinned_models_may_be_incomparable() -> None:
     one = make_spec("ensemble", members="sbert;model=a/b;layer=3")
     assert not one.is_pinned
     assert not compare_signatures(*[Signature(AppliedSpec.of(one))] * 2).certain
@@ -133,7 +133,7 @@ def test_ensembles_whose_models_are_not_pinned_cannot_be_compared_for_certain() 
     assert compare_signatures(parse_signature(WHOLE), parse_signature(WHOLE)).certain
 
 
-def test_longest_signature_that_is_written_can_be_read() -> None:
+def test_longest_written_signature_can_be_read() -> None:
     model, layers = "./" + "模" * 85, ",".join(map(str, range(1, 1000, 2)))  # 85 characters of three bytes each
     member = make_spec("twmd", model=model, adapter=f"{model}@0123456789ab", layer=layers, aggregation="mean")
     members = [WeightedSpec(1.0 + number, member) for number in range(MAX_MEMBERS)]
@@ -157,6 +157,6 @@ def test_longest_signature_that_is_written_can_be_read() -> None:
         ("truncation", "window:65/1"),
     ],
 )
-def test_numbers_that_would_take_for_ever_are_refused(key: str, value: object) -> None:
+def test_huge_numbers_are_refused(key: str, value: object) -> None:
     with pytest.raises(SpecError, match=f"^{key}="):
         KEYS[key].parse(value)

@@ -10,7 +10,7 @@ from twmd_registry.registry.paths import write_atomically, write_file
 CONTENTS = [bytes([number]) * (100_000 * (number + 1)) for number in range(4)]
 
 
-def test_file_that_threads_write_and_read_at_once_is_always_whole(tmp_path: Path) -> None:
+def test_concurrently_written_file_is_always_complete(tmp_path: Path) -> None:
     path = tmp_path / ("x" * 255)
     path.write_bytes(CONTENTS[0])
     with ThreadPoolExecutor(4) as pool:
@@ -21,7 +21,7 @@ def test_file_that_threads_write_and_read_at_once_is_always_whole(tmp_path: Path
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_link_stays_and_permissions_are_kept(tmp_path: Path) -> None:
+def test_link_and_permissions_are_kept(tmp_path: Path) -> None:
     own, link = tmp_path / "own", tmp_path / "link"
     own.write_bytes(b"old")
     own.chmod(0o640)

@@ -108,7 +108,9 @@ def test_added_preset_is_known_everywhere(house: Path, folder: Path, run: Run) -
         ("[house]", '[other]\nprovenance = "x"\n[other.metrics.sbert]\nlayer = 1\n[house]', "holds 2 presets"),
     ],
 )
-def test_bad_preset_is_refused_with_its_place(house: Path, tmp_path: Path, before: str, after: str, words: str) -> None:
+def test_bad_preset_is_refused_with_its_position(
+    house: Path, tmp_path: Path, before: str, after: str, words: str
+) -> None:
     assert before in HOUSE
     house.write_text(HOUSE.replace(before, after), encoding="utf-8")
     with pytest.raises(SpecError, match=words):
@@ -116,7 +118,7 @@ def test_bad_preset_is_refused_with_its_place(house: Path, tmp_path: Path, befor
     assert not list((tmp_path / "home").rglob("*.toml"))
 
 
-def test_files_that_cannot_be_read_are_named_and_only_what_was_added_can_be_removed(house: Path) -> None:
+def test_unreadable_files_are_named_and_only_added_presets_can_be_removed(house: Path) -> None:
     with pytest.raises(FileError, match=r"none.toml: No such file"):
         add_preset(house.with_name("none.toml"))
     with pytest.raises(SpecError, match=r"^no preset 'embedded' was added here; nor any other\.$"):
@@ -131,7 +133,7 @@ def test_files_that_cannot_be_read_are_named_and_only_what_was_added_can_be_remo
         add_preset(house)
 
 
-def test_taken_preset_name_is_refused_and_another_can_be_given(house: Path, run: Run) -> None:
+def test_used_preset_name_is_refused_and_another_works(house: Path, run: Run) -> None:
     assert run(f"setup preset add {house}")[0] == 0
     mine = "add this one under another name with --name NAME, or remove yours with 'twmd setup preset remove house'."
     assert run(f"setup preset add {house}")[::2] == (2, f"twmd: preset 'house' exists already: {mine}\n")
@@ -153,7 +155,7 @@ def test_taken_preset_name_is_refused_and_another_can_be_given(house: Path, run:
         (None, "entry point 'any' of twmd_registry.presets"),
     ],
 )
-def test_package_can_bring_presets(
+def test_package_can_provide_presets(
     tmp_path: Path, monkeypatch: Patch, content: str | None, warning: str | None
 ) -> None:
     (tmp_path / "brings_presets").mkdir()

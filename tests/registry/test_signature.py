@@ -146,7 +146,7 @@ def random_signature(r: random.Random) -> Signature:
     return Signature(random_spec(r), r.choice([None, 0, 1, 12, "var"]), **extra)
 
 
-def test_random_signatures_give_their_specifications_back_and_no_two_are_equal() -> None:
+def test_random_signatures_are_unique_and_parse_back() -> None:
     r = random.Random(20260101)
     seen: dict[str, Signature] = {}
     for _ in range(1_000):
@@ -221,7 +221,7 @@ WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))
         ("|version:1.0.0", "", "END", "version is missing: "),
     ],
 )
-def test_broken_signature_is_refused_at_its_column(before: str, after: str, at: str, words: str) -> None:
+def test_broken_signature_is_refused_with_its_column(before: str, after: str, at: str, words: str) -> None:
     assert before in WHOLE
     text = WHOLE.replace(before, after, 1)
     column = len(text) + 1 if at == "END" else text.index(at) + 1
@@ -232,12 +232,12 @@ def test_broken_signature_is_refused_at_its_column(before: str, after: str, at: 
 
 @pytest.mark.parametrize("part", ["stopwords", "idf", "baseline", "background", "adapter"])
 @pytest.mark.parametrize("signature", [WHOLE, WHOLE.replace("|centering", "|idf:corpus|centering")])
-def test_part_that_the_signature_does_not_name_is_refused(signature: str, part: str) -> None:
+def test_part_missing_from_the_signature_is_refused(signature: str, part: str) -> None:
     with pytest.raises(SpecError, match=f"{part}='x' .*names no {part}"):
         Scorer.from_signature(signature, **cast("PartKeys", {part: "x"}))
 
 
-def test_texts_of_any_length_and_other_words_for_a_value_are_read_or_refused() -> None:
+def test_other_spellings_and_lengths_of_values_are_read_or_refused() -> None:
     for text in ("", "twmd", "|", "twmd|", "twmd|version:1.0.0"):
         with pytest.raises(SignatureError, match=r"^column \d+: "):
             parse_signature(text)
@@ -256,7 +256,7 @@ def test_texts_of_any_length_and_other_words_for_a_value_are_read_or_refused() -
 
 
 @pytest.mark.parametrize("metric", SINGLE)
-def test_older_version_is_read_with_a_warning_of_the_changes(metric: MetricName, older_version: str) -> None:
+def test_older_version_is_read_with_a_warning_about_changes(metric: MetricName, older_version: str) -> None:
     now = str(canonical(presets()[metric, "embedded"]))
     with pytest.warns(TwmdWarning, match=f"written by version {older_version}") as caught:
         old = parse_signature(now.replace(f"version:{__version__}", f"version:{older_version}"))
@@ -278,7 +278,7 @@ def test_canonical_signatures_are_the_golden_ones(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("metric", MetricName)
-def test_signature_gives_the_scorer_back(metric: MetricName) -> None:
+def test_signature_recreates_the_scorer(metric: MetricName) -> None:
     texts = ["the cat sat", "it rains"], [["a cat sat"], ["it pours", "rain"]]
     by_name = twmd_registry.load(metric).score(*texts)
     wanted = str(canonical(default_preset(metric, None)))
@@ -287,19 +287,19 @@ def test_signature_gives_the_scorer_back(metric: MetricName) -> None:
         assert twmd_registry.load(text).score(*texts) == by_name
 
 
-def test_changes_of_an_ensemble_are_those_of_its_members(older_version: str) -> None:
+def test_ensemble_changes_are_its_members_changes(older_version: str) -> None:
     spec = make_spec("ensemble", members="stsscore,sbert")
     assert changes_between(spec, older_version, __version__) == ["1.0.0: Empty texts score 0."]
     assert changes_between(spec, __version__, __version__) == []
 
 
-def test_versions_are_this_packages_and_the_changelogs() -> None:
+def test_versions_match_the_package_and_the_changelog() -> None:
     assert VERSIONS[-1] == __version__
     assert re.findall(r"^## (\d\S*)", CHANGELOG, flags=re.MULTILINE) == list(reversed(VERSIONS))
     assert all(f"- {what}" in CHANGELOG for _, _, what in CHANGES)
 
 
-def test_error_of_a_long_signature_is_short_and_keeps_its_remedy() -> None:
+def test_long_signature_error_is_short_and_keeps_its_remedy() -> None:
     with pytest.raises(SignatureError) as raised:
         parse_signature(f"twmd|{'x' * 100_000}")
     assert len(message := str(raised.value)) < 2100

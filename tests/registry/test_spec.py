@@ -96,7 +96,7 @@ def spec(**keys: Any) -> MetricSpec:
         ("moverscore", "transform", "log", "one of linear, inverse"),
     ],
 )
-def test_impossible_value_is_refused_with_the_menu(metric: str, key: str, value: Any, menu: str) -> None:
+def test_impossible_value_error_lists_the_choices(metric: str, key: str, value: Any, menu: str) -> None:
     with pytest.raises(SpecError, match=f"{key}=.* is not possible: expected ") as caught:
         make_spec(metric, **{key: value})
     assert menu in str(caught.value)
@@ -191,12 +191,12 @@ def test_centering_keys_follow_the_centering() -> None:
 
 
 @pytest.mark.parametrize("key", NEUTRAL)
-def test_value_that_does_nothing_is_left_out(key: str) -> None:
+def test_value_without_effect_is_omitted(key: str) -> None:
     assert spec(**{key: NEUTRAL[key]}) == spec()
     assert getattr(spec(**{key: NEUTRAL[key]}), key) is None
 
 
-def test_last_layers_are_settled_by_the_model() -> None:
+def test_last_layers_depend_on_the_model() -> None:
     with twmd_registry.load("moverscore", layer="last:5", aggregation="mean") as one:
         assert one.spec.layer == Layers.parse("2-6")
         assert "layer:2-6" in one.signature
@@ -257,7 +257,7 @@ IMPOSSIBLE: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("changes", IMPOSSIBLE)
-def test_no_constructor_and_no_replacement_holds_an_impossible_value(changes: dict[str, Any]) -> None:
+def test_constructor_and_replace_reject_impossible_values(changes: dict[str, Any]) -> None:
     spec = make_spec("twmd")
     with pytest.raises(SpecError):
         spec.replace(**changes)
@@ -294,9 +294,7 @@ def check_round_trip(spec: MetricSpec) -> None:
 @hypothesis.given(
     st.sampled_from(APPLIED), st.dictionaries(st.sampled_from([*KEYS, "metric", "fingerprint"]), ANYTHING, max_size=3)
 )
-def test_constructor_and_replacement_refuse_or_give_what_its_signature_says(
-    spec: AppliedSpec, changes: dict[str, Any]
-) -> None:
+def test_constructor_and_replace_agree_with_the_signature(spec: AppliedSpec, changes: dict[str, Any]) -> None:
     whole: dict[str, Any] = {"metric": spec.metric, "fingerprint": spec.fingerprint, **spec.values()}
     request = MetricSpec(**whole)
     makers: list[Callable[[], MetricSpec]] = [
@@ -319,7 +317,7 @@ def test_constructor_and_replacement_refuse_or_give_what_its_signature_says(
 @hypothesis.given(
     st.sampled_from([Layers, Aggregation, Centering, Idf, Truncation]), st.lists(ANYTHING, min_size=1, max_size=4)
 )
-def test_small_value_is_refused_or_reads_itself_back(kind: Any, parts: list[Any]) -> None:
+def test_small_value_is_refused_or_parses_back(kind: Any, parts: list[Any]) -> None:
     try:
         value = kind(*parts)
     except SpecError:
@@ -331,19 +329,19 @@ def test_small_value_is_refused_or_reads_itself_back(kind: Any, parts: list[Any]
         assert kind.parse(str(value)) == value
 
 
-def test_values_stand_in_their_canonical_form_and_neutral_ones_are_left_out() -> None:
+def test_values_are_canonical_and_neutral_ones_omitted() -> None:
     spec = make_spec("moverscore", "embedded").replace(temperature=None, layer="2-2", ngram=1, truncation="cut:9")
     assert (spec.layer, spec.ngram, spec.truncation) == (Layers((2,)), None, Truncation(9))
     assert spec == spec.replace(layer=2)
 
 
-def test_scorer_refuses_a_specification_that_its_metric_does_not_have() -> None:
+def test_scorer_refuses_a_specification_its_metric_does_not_support() -> None:
     with pytest.raises(SpecError, match="transform"):
         twmd_registry.load(make_spec("twmd").replace(transform="inverse"))
     with pytest.raises(SpecError, match="temperature"):
         twmd_registry.load(make_spec("twmd").replace(temperature=None))
 
 
-def test_typed_keywords_are_the_keys_parts_and_run_options() -> None:
+def test_typed_keywords_cover_keys_parts_and_run_options() -> None:
     assert set(MetricKeys.__annotations__) == {*KEYS, *OPTION_NAMES}
     assert set(PartKeys.__annotations__) == {*PART_NAMES, *OPTION_NAMES}

@@ -56,7 +56,7 @@ def weights(bert: str, adapter: Path) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("dtype", get_args(Dtype)[1:])
 @pytest.mark.parametrize("given", [torch.float32, torch.bfloat16])
-def test_mean_adapter_is_the_mean_of_weights_in_the_files_format(
+def test_mean_adapter_averages_weights_and_keeps_their_number_format(
     given: torch.dtype, dtype: Dtype, bert: str, members: list[Path], tmp_path: Path
 ) -> None:
     file, first = "adapter_model.safetensors", tmp_path / "first"
@@ -76,7 +76,7 @@ def test_mean_adapter_is_the_mean_of_weights_in_the_files_format(
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_mean_or_copy_of_a_lower_rank_is_the_nearest_one(
+def test_lower_rank_mean_or_copy_is_the_best_approximation(
     number: int, bert: str, members: list[Path], tmp_path: Path, run: Run
 ) -> None:
     given, file = members[-number:], "adapter_model.safetensors"
@@ -123,7 +123,7 @@ def test_command_writes_preset_card_and_signature(bert: str, members: list[Path]
     assert (status, bool(re.fullmatch(rf"twmd: cannot write {output}2: .+\.\n", err))) == (1, True)
 
 
-def test_card_of_a_mean_or_copy_says_how_it_was_made(bert: str, members: list[Path], tmp_path: Path) -> None:
+def test_card_describes_how_a_mean_or_copy_was_made(bert: str, members: list[Path], tmp_path: Path) -> None:
     average(members[:2], tmp_path / "mean", rank=2, dtype="float16", options=CPU)
     average([tmp_path / "mean"], tmp_path / "copy", dtype="bfloat16", options=CPU)
     mean, copy = ((tmp_path / name / "README.md").read_text(encoding="utf-8") for name in ("mean", "copy"))
@@ -144,7 +144,7 @@ def test_card_of_a_mean_or_copy_says_how_it_was_made(bert: str, members: list[Pa
         ({"base_model_name_or_path": "other/model"}, "was made for other/model, not for own/base"),
     ],
 )
-def test_adapter_that_scoring_refuses_is_not_averaged(
+def test_adapter_invalid_for_scoring_is_not_averaged(
     settings: dict[str, Any], message: str, bert: str, members: list[Path], tmp_path: Path
 ) -> None:
     refused = tmp_path / "refused"
@@ -157,7 +157,7 @@ def test_adapter_that_scoring_refuses_is_not_averaged(
     assert "this" not in sys.modules
 
 
-def test_mean_vectors_are_transferred_and_must_be_the_same(bert: str, tmp_path: Path, run: Run) -> None:
+def test_mean_vectors_are_kept_and_must_be_identical(bert: str, tmp_path: Path, run: Run) -> None:
     means = []
     for seed in (1, 9):
         corpus = tmp_path / f"{seed}.txt"

@@ -53,7 +53,7 @@ def mean_correlation(name: str, scores: Sequence[float], rated: RatedSegments) -
     return float(np.mean([correlate(name, own[group == one], rated.ratings[group == one]) for one in set(rated.group)]))
 
 
-def test_metric_against_the_source_is_trained_as_it_scores(bert: str, tmp_path: Path) -> None:
+def test_source_based_metric_is_trained_as_it_scores(bert: str, tmp_path: Path) -> None:
     spec = make_spec("twmd", model=bert, layer=LAYER, centering="none", temperature=0.1, against="source")
     train, dev, test = (
         own._replace(rated=own.rated._replace(references=["none"] * len(own.rated.group), source=own.rated.references))
@@ -94,7 +94,7 @@ def test_trained_metric_agrees_better_with_dev_under_its_own_settings(done: Run)
         assert other.spec.layers == (1,)
 
 
-def test_folder_holds_adapter_preset_card_and_signature(done: Run, bert: str, recwarn: Any) -> None:
+def test_folder_contains_adapter_preset_card_and_signature(done: Run, bert: str, recwarn: Any) -> None:
     output, (trained, *_), plan = done
     files = "README.md adapter_config.json adapter_model.safetensors log.jsonl preset.toml signature.txt"
     assert sorted(path.name for path in output.iterdir()) == [*files.split(), "training_data.safetensors"]
@@ -196,7 +196,7 @@ def test_command_without_effect_is_refused(more: str, code: int, message: str, t
 
 
 @pytest.mark.parametrize("role", ["train", "dev"])
-def test_data_that_the_model_does_not_read_are_refused(role: str, tmp_path: Path, run: cli.Run) -> None:
+def test_data_in_unsupported_languages_are_refused(role: str, tmp_path: Path, run: cli.Run) -> None:
     english, russian = (write_words(tmp_path / f"{k}.jsonl", 20, k, russian=k == 2) for k in (1, 2))
     data = russian if role == "train" else f"{english} --dev {russian}"
     command = f"train metric {data} -m twmd -o {tmp_path}"  # a folder that is not empty ends the command
@@ -208,7 +208,7 @@ def test_data_that_the_model_does_not_read_are_refused(role: str, tmp_path: Path
     assert (status, "2.jsonl: 100% of the letters" in warned, "is not empty" in warned) == (1, True, True)
 
 
-def test_run_interrupted_in_a_checkpoint_ends_like_a_whole_run(
+def test_run_interrupted_in_a_checkpoint_resumes_to_the_same_result(
     bert: str, tmp_path: Path, run: cli.Run, monkeypatch: cli.Patch
 ) -> None:
     write = TrainerState.save_to_json
@@ -255,7 +255,7 @@ def test_run_interrupted_in_a_checkpoint_ends_like_a_whole_run(
 
 
 @pytest.mark.parametrize("largest", [4096, 12288], ids=["weights", "optimizer"])
-def test_full_disk_is_one_error_and_the_run_can_be_resumed(
+def test_full_disk_raises_one_error_and_the_run_can_be_resumed(
     largest: int, bert: str, tmp_path: Path, run: cli.Run
 ) -> None:
     train = write_words(tmp_path / "train.jsonl", 20, 1)

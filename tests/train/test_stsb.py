@@ -69,7 +69,7 @@ def test_siamese_writes_adapter_line_card_and_signature(
 
 
 @pytest.mark.parametrize("option", ["", "--full"])
-def test_cross_encoder_is_trained_and_scores_what_the_command_says(
+def test_trained_cross_encoder_scores_as_reported(
     option: str, sets: Path, bert: str, run: Run, monkeypatch: Patch
 ) -> None:
     """The tiny model's vocabulary has few of the words."""
@@ -87,7 +87,7 @@ def test_cross_encoder_is_trained_and_scores_what_the_command_says(
     assert "--full" in run(f"train stsscore {sets} --full --siamese -o {sets / 'none'}")[2]
 
 
-def test_data_are_checked_before_the_training(sets: Path, run: Run) -> None:
+def test_data_are_checked_before_training(sets: Path, run: Run) -> None:
     command = f"train stsscore {sets} -o {sets / 'adapter'}"
     status, _, err = run(f"train stsscore {sets} -o {sets}")
     assert (status, f"{sets} is not empty" in err) == (1, True)

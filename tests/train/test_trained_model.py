@@ -57,7 +57,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("metric", "keys"), CASES)
-def test_trained_similarities_equal_scores_of_the_file(
+def test_trained_similarities_equal_the_saved_files_scores(
     metric: str, keys: dict[str, Any], bert: str, tmp_path: Path
 ) -> None:
     model, wrapped = trained_metric(bert, metric, **keys)
@@ -100,7 +100,7 @@ def test_target_mean_is_the_mean_of_precision_and_recall(bert: str) -> None:
     assert float((precision - recall).abs().max()) > 1e-4
 
 
-def test_line_starts_at_least_squares_and_mse_is_its_error(bert: str) -> None:
+def test_line_starts_at_least_squares_and_has_its_mse(bert: str) -> None:
     model = trained_metric(bert, "sbert", centering="none")[0].eval()
     given = segments(rated_words(30, seed=2))
     with torch.no_grad():
@@ -190,7 +190,7 @@ def test_dropout_rate_applies_to_training_of_every_family(family: str, tiny_enco
         ("twmd", {"target": "mean"}, {"output": "recall"}, "target=mean .*recall"),
     ],
 )
-def test_metric_or_key_without_meaning_in_training_is_refused(
+def test_metric_or_key_unusable_in_training_is_refused(
     metric: str, recipe: dict[str, Any], keys: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(SpecError, match=message):

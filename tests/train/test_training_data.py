@@ -29,7 +29,7 @@ from twmd_registry.train.recipe import Recipe
         ([1.0, 1.0 + 1e-7, 1.0], r"^set: ratings do not vary \(all 3 are 1\)"),
     ],
 )
-def test_ratings_not_finite_or_constant_are_refused(ratings: list[float], message: str) -> None:
+def test_non_finite_or_constant_ratings_are_refused(ratings: list[float], message: str) -> None:
     data = TrainingData("set", rated_words(4, 1)._replace(ratings=np.array(ratings)))
     with pytest.raises(InputError, match=message):
         rating_scale(data)
@@ -50,7 +50,7 @@ def test_ratings_are_standardised_and_texts_checked_within_each_data_set() -> No
         segments_of(TrainingData("set", rated))
 
 
-def test_shared_references_are_refused_where_held_out_and_counted_in_dev() -> None:
+def test_shared_references_are_refused_if_held_out_and_counted_in_dev() -> None:
     train, dev, tested = named_words(20, 1), named_words(10, 2), rated_words(6, 3)
     check_held_out([train, dev], [TrainingData("test", tested)])
     copy = train.rated.references[4]
@@ -77,7 +77,7 @@ def test_shared_references_are_refused_where_held_out_and_counted_in_dev() -> No
         ("Stra\u00dfe", "STRASSE"),
     ],
 )
-def test_held_out_text_is_found_in_another_form_of_unicode(own: str, held_out: str) -> None:
+def test_held_out_text_is_found_in_another_unicode_form(own: str, held_out: str) -> None:
     rated = rated_words(2, 1)
     train = TrainingData("train", rated._replace(references=["it ran", own]))
     test = TrainingData("test", rated._replace(references=["a cat", held_out]))
@@ -100,7 +100,7 @@ def test_epoch_draws_every_row_once_in_batches_of_similar_size(size: int) -> Non
         assert all(set(batch) <= set(pool.tolist()) for batch in own)
 
 
-def test_epoch_depends_on_its_number_and_the_seed_only() -> None:
+def test_epoch_depends_only_on_its_number_and_the_seed() -> None:
     def epoch(seed: int, number: int) -> list[list[int]]:
         batches = Batches([np.arange(40)], np.arange(40) % 3, 8, seed)
         batches.set_epoch(number)

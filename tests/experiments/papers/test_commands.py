@@ -61,7 +61,7 @@ def signatures_of(out: Path) -> dict[str, str]:
     return dict(line.split("\t") for line in (out / "signatures.txt").read_text(encoding="utf-8").splitlines())
 
 
-def test_study_writes_tables_and_figures_and_names_what_is_missing(
+def test_study_writes_tables_and_figures_and_names_missing_data(
     papers: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -109,7 +109,7 @@ def test_json_holds_every_table_and_a_set_of_one_class_has_no_area(papers: Path,
         ("--data-dir data -o data", 1, "is not empty"),
     ],
 )
-def test_bad_line_leaves_folders_as_they_are(
+def test_bad_command_leaves_folders_unchanged(
     options: str, status: int, words: str, papers: Path, refused: Refused
 ) -> None:
     (papers.parent / "file").write_text("mine", encoding="utf-8")
@@ -175,7 +175,7 @@ def test_numbers_are_written_in_full_with_their_signatures(command: str, tmp_pat
     assert printed["signatures"] == signatures
 
 
-def test_diagnosis_is_drawn_without_centering_and_under_all(
+def test_diagnosis_is_drawn_for_no_and_all_centerings(
     command: str, years: Path, tiny_encoder: Callable[[str], Path], tmp_path: Path, run: Run
 ) -> None:
     corpus = list(dict.fromkeys(read_wmt(years / "wmt" / "wmt16.jsonl").references))
@@ -200,7 +200,7 @@ CARDS = [(metric, row) for metric in metrics_with_card() for row in card_text(me
 
 
 @pytest.mark.parametrize(("metric", "row"), CARDS)
-def test_numbers_of_papers_in_cards_are_the_printed_ones(metric: str, row: dict[str, str]) -> None:
+def test_paper_numbers_in_cards_match_the_printed_ones(metric: str, row: dict[str, str]) -> None:
     source = re.fullmatch(r"(.+), Table (\d): ([\w-]+)(?: on (.+))?", row["source"])
     assert source is not None, row["source"]
     paper, number, name, model = source.groups()

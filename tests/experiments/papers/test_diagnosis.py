@@ -112,7 +112,7 @@ def test_every_number_is_the_mean_over_all_pairs(which: str, model: str, monkeyp
     assert (result.texts, result.words) == (len(texts), sum(map(len, oracle.ids)))
 
 
-def test_pairs_of_a_word_without_a_direction_are_counted_as_left_out(model: str) -> None:
+def test_pairs_with_a_zero_vector_are_counted_as_left_out(model: str) -> None:
     result = diagnose(model, SOME, RunOptions(), pairs=ALL_PAIRS)
     counts = {centering: own for centering, layer, own in result.rows if layer == 1}
     words = sum(len(text.split()) for text in SOME)
@@ -134,7 +134,7 @@ def test_sample_agrees_with_all_pairs_within_its_error(model: str) -> None:
 
 
 @pytest.mark.parametrize("similarity", get_args(Similarity))
-def test_pairs_are_drawn_as_often_as_they_weigh(similarity: Similarity) -> None:
+def test_pairs_are_drawn_in_proportion_to_their_weight(similarity: Similarity) -> None:
     text, ids = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2, 3]), np.array([4, 5, 4, 4, 6, 5, 9, 5, 9, 7])
     first, second, weights, complete = pair_words(similarity, (ids, text), 9, ALL_PAIRS, np.random.default_rng(0))
     expected = {frozenset(pair): weight for *pair, weight in zip(first, second, weights, strict=True)}
@@ -186,7 +186,7 @@ def test_property_holds_by_its_rule(similarity: Similarity, means: list[float], 
 @pytest.mark.parametrize(
     ("texts", "names"), [(["the cat sat", "a dog ran", "the cat sat"], ["self"]), (["rain", "hill"], ["self", "intra"])]
 )
-def test_similarity_without_a_pair_is_undefined_and_warned_of(texts: list[str], names: list[str], model: str) -> None:
+def test_similarity_without_a_pair_is_undefined_and_warns(texts: list[str], names: list[str], model: str) -> None:
     warning = f"undefined, because no two words can be compared: {', '.join(names)}"
     with pytest.warns(TwmdWarning, match=warning):
         result = diagnose(model, texts, RunOptions())
@@ -198,7 +198,7 @@ def test_similarity_without_a_pair_is_undefined_and_warned_of(texts: list[str], 
     assert {own["holds"] for own in verdicts if own["property"] in undefined} == {None}
 
 
-def test_texts_without_a_word_are_counted_and_too_few_texts_refused(model: str) -> None:
+def test_wordless_texts_are_counted_and_too_few_texts_refused(model: str) -> None:
     with pytest.warns(TwmdWarning, match="without a word, left out: 2"):
         result = diagnose(model, [*SOME, " ", "", "the cat " * 40], RunOptions(), pairs=10)
     assert (result.texts, result.empty, result.truncated) == (len(SOME) + 1, 2, 1)

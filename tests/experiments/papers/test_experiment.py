@@ -50,11 +50,11 @@ def cell(name: str, source: str, metric: str, column: str) -> list[float]:
         (("moverscore-figure3", "paper", "BEER ~ CHRF++", "de-en"), [97.0]),
     ],
 )
-def test_printed_number_equals_the_number_in_the_paper(place: tuple[str, str, str, str], numbers: list[float]) -> None:
+def test_printed_number_equals_the_papers(place: tuple[str, str, str, str], numbers: list[float]) -> None:
     assert cell(*place) == numbers
 
 
-def test_printed_numbers_of_herbold_are_in_the_text_of_the_paper() -> None:
+def test_printed_numbers_of_herbold_are_in_the_papers_text() -> None:
     text = shared("papers/stsscore.txt").read_text(encoding="utf-8")
     printed = {tuple(re.split(r"[\t ()]+", line.strip(" )"))) for line in text.splitlines()}
     for number in range(1, 5):
@@ -169,7 +169,7 @@ def test_rows_of_the_moverscore_paper_map_to_their_specifications() -> None:
     ("depth", "last", "ninth"),
     [(0, [0], 0), (1, [1], 1), (3, [1, 2, 3], 2), (6, [2, 3, 4, 5, 6], 4), (24, [20, 21, 22, 23, 24], 18)],
 )
-def test_encoder_of_another_depth_reads_its_last_five_layers_or_all(depth: int, last: list[int], ninth: int) -> None:
+def test_encoder_of_other_depth_reads_its_last_five_layers_or_all(depth: int, last: list[int], ninth: int) -> None:
     several = settings_of("moverscore-table1", depth=depth, layer=None)["WMD-1"]
     assert several.layer == Layers(tuple(last))
     assert several.aggregation == (Aggregation.parse("pmeans:-inf,1,inf") if len(last) > 1 else None)
@@ -179,7 +179,7 @@ def test_encoder_of_another_depth_reads_its_last_five_layers_or_all(depth: int, 
     assert single == {f"WMD-1 + LAYER {k}": layer for k, layer in zip(range(13 - len(last), 13), last, strict=True)}
 
 
-def test_members_and_encoders_of_the_paper_are_replaced_and_matched() -> None:
+def test_papers_members_and_encoders_are_replaced_and_matched() -> None:
     given = {"STSScore": "stsscore;clip=yes"}
     assert settings_of("stsscore-table2", members=given)["embedded"].clip is True
     assert settings_of("stsscore-table4", members=given)["Longer"].clip is True
@@ -232,7 +232,7 @@ def test_measures_of_classes_halves_and_quarters_follow_the_ratings() -> None:
         MEASURES["auc-quarters"](scores[:3], ratings[:3])
 
 
-def test_undefined_numbers_are_nan_and_warned_of_once() -> None:
+def test_undefined_numbers_are_nan_and_warn_once() -> None:
     ratings, scores = np.array([0.0, 1, 1, 0, 1]), R.random(5)
     reason = "not every number is defined for 1 of 2 rows; pearson is undefined: the scores are constant"
     with pytest.warns(TwmdWarning, match=f"^lv-en: {reason}") as caught:

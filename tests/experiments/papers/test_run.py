@@ -67,7 +67,7 @@ def pearson(spec: MetricSpec | str, own: RatedSegments, side: str = "scores") ->
     return float(stats.pearsonr(scores, own.ratings).statistic)
 
 
-def test_cells_are_correlations_of_each_pairs_own_scores(second: Reproduction, model: str, data: Path) -> None:
+def test_cells_are_per_pair_correlations(second: Reproduction, model: str, data: Path) -> None:
     result, rated, side = values(second, "TWMD-b"), read_wmt(data / "wmt" / "wmt17.jsonl"), "precision"
     batch: dict[str, Any] = {"centering": "batch", "centering_size": 32}
     spec = make_spec("twmd", "paper", model=model, layer=2, output="f1", temperature=0.1, **batch)
@@ -83,7 +83,7 @@ def test_cells_are_correlations_of_each_pairs_own_scores(second: Reproduction, m
     assert list(result) == list(cells)
 
 
-def test_years_are_weighted_by_subset_and_then_counted_alike(model: str, data: Path) -> None:
+def test_years_average_over_subsets_then_equally(model: str, data: Path) -> None:
     years = []
     result = run("twmd-table1", data, model=model, layer=1)
     spec = next(setting.metric for setting in result.settings if setting.row == "BERTscore-batch")
@@ -106,7 +106,7 @@ def test_years_are_weighted_by_subset_and_then_counted_alike(model: str, data: P
     assert figure == pytest.approx(values(result, "BERTscore-batch")[AVERAGE, "pearson"] / 100, abs=1e-6)
 
 
-def test_other_layers_stand_beside_the_papers_other_layers(model: str, data: Path) -> None:
+def test_other_layers_are_compared_with_the_papers(model: str, data: Path) -> None:
     result = run("twmd-table5", data, model=model, layer=2)
     compared = [(ours.layer, theirs.source) for ours, theirs in result.compared[:2]]
     assert compared == [("1", "roberta-base, layer 9"), ("3", "roberta-base, layer 11")]
@@ -115,7 +115,7 @@ def test_other_layers_stand_beside_the_papers_other_layers(model: str, data: Pat
     assert set(result.rank_agreement()) == {"9", "11"}
 
 
-def test_fine_tuned_model_has_the_other_tables_numbers(
+def test_fine_tuned_model_is_compared_with_the_other_table(
     second: Reproduction, model: str, data: Path, tmp_path: Path
 ) -> None:
     result = run("twmd-table4", data, model=model, layer=2)
@@ -167,7 +167,7 @@ def test_rank_agreement_is_kendalls_tau_over_the_rows(second: Reproduction) -> N
     assert few.rank_agreement() == {}
 
 
-def test_undefined_correlation_spreads_to_the_mean_and_to_no_other_cell(model: str, tmp_path: Path) -> None:
+def test_undefined_correlation_affects_only_its_cell_and_the_mean(model: str, tmp_path: Path) -> None:
     path = write_wmt(tmp_path, 17) / "wmt" / "wmt17.jsonl"
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     lines = [line | ({"score": 0.5} if line["lang"] == "lv-en" else {}) for line in lines]
@@ -200,7 +200,7 @@ def test_missing_data_are_named(model: str, data: Path, tmp_path: Path) -> None:
             run(name, data, model=model, layer=2)
 
 
-def test_axis_of_a_figure_is_computed_and_weighted_by_the_size_of_a_year(model: str, data: Path) -> None:
+def test_figure_axis_is_computed_and_weighted_by_year_size(model: str, data: Path) -> None:
     result = run("twmd-appendix-b", data, model=model, layer=2)
     place = [setting.label for setting in result.settings].index("TWMD-b output=recall temperature=0.05")
     by_year = [
@@ -228,7 +228,7 @@ def test_axis_of_a_figure_is_computed_and_weighted_by_the_size_of_a_year(model: 
     assert y[3] == result.values[labels.index("TRWMD-b temperature=0.02"), 1]
 
 
-def test_marginal_errors_are_those_of_plans_made_by_hand(model: str, data: Path) -> None:
+def test_marginal_errors_of_handmade_plans_are_correct(model: str, data: Path) -> None:
     vary = {"temperature": [0.05, 0.2], "iterations": [1, 3, 200]}
     experiment = replace(read_experiment("twmd-figure4"), plans=4, vary={"temperature": [0.05], "iterations": [1]})
     (result,) = reproduce([experiment], data, model=model, layer=2)
@@ -255,7 +255,7 @@ def test_marginal_errors_are_those_of_plans_made_by_hand(model: str, data: Path)
         marginal_errors(replace(result, rated=empty), RunOptions())
 
 
-def test_movers_are_measured_on_each_pair_apart(model: str, data: Path) -> None:
+def test_movers_are_measured_separately_per_pair(model: str, data: Path) -> None:
     result, rated = run("moverscore-table1", data, model=model), read_wmt(data / "wmt" / "wmt17.jsonl")
     spec = make_spec("moverscore", "moverscore-v1", model=model, layer="1-3", ngram=2)
     cells = [100 * pearson(spec, of_group(rated, pair)) for pair in LANGUAGE_PAIRS[17]]
@@ -304,7 +304,7 @@ def test_pairs_are_split_at_their_median_length(tmp_path: Path) -> None:
     assert result.segments == {column: 21 if column.startswith("STS-B") else 0 for column in result.experiment.columns}
 
 
-def test_hub_is_asked_only_for_what_is_not_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_is_used_only_for_missing_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def read(name: str) -> RatedSegments:
@@ -321,7 +321,7 @@ def test_hub_is_asked_only_for_what_is_not_here(tmp_path: Path, monkeypatch: pyt
         reproduce([table], None, hub=True)
 
 
-def test_column_of_s_bert_has_the_published_numbers() -> None:
+def test_sbert_column_has_the_published_numbers() -> None:
     shared("data/stsb/test.csv")
     experiment = read_experiment("stsscore-table1")
     columns = {name: own for name, own in experiment.columns.items() if name.startswith("STS-B")}

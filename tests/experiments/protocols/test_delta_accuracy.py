@@ -61,7 +61,7 @@ def fit() -> DeltaAccuracy:
         return fit_delta_accuracy([simulate(seed) for seed in range(12)])
 
 
-def test_stated_share_is_the_share_seen_in_other_campaigns(fit: DeltaAccuracy) -> None:
+def test_stated_share_equals_the_share_in_other_campaigns(fit: DeltaAccuracy) -> None:
     others = np.concatenate([list_comparisons(*simulate(seed)) for seed in range(100, 120)])
     s, t = fit.spreads[0]
     shares = stats.norm.cdf(others["difference"] / np.hypot(s, t / np.sqrt(others["segments"])))

@@ -38,7 +38,7 @@ def rows(path: Path) -> list[list[str]]:
     return [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_missing_translation_is_an_empty_text_because_every_segment_needs_a_score(tmp_path: Path) -> None:
+def test_missing_translation_is_scored_as_an_empty_text(tmp_path: Path) -> None:
     missing = "[No translation supplied]\n"
     written(tmp_path, f"one\n{missing}", "references/cs-en.refA.txt")
     written(tmp_path, f"{missing}dva\n", "sources/cs-en.txt")
@@ -87,7 +87,7 @@ def test_score_files_are_read_as_published_scores(wmt99: Path, run: Run) -> None
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_metric_that_compares_with_sources_is_scored_with_them(wmt99: Path, run: Run) -> None:
+def test_source_based_metric_is_scored_with_sources(wmt99: Path, run: Run) -> None:
     status, _, complained = run("submit wmt99 -m twmd --set against=source -o out")
     assert (status, "wmt99/sources/cs-en.txt: No such file" in complained) == (1, True)
     assert not (wmt99.parent / "out").exists()
@@ -107,7 +107,7 @@ def test_metric_that_compares_with_sources_is_scored_with_them(wmt99: Path, run:
     assert [own.label for own in read_official(f"mte:{wmt99},reference=refB", rated)] == ["both*", "source*"]
 
 
-def test_metrics_of_one_folder_may_begin_with_the_same_word(wmt99: Path, run: Run) -> None:
+def test_metrics_of_one_folder_may_share_a_prefix(wmt99: Path, run: Run) -> None:
     for name in ("twmd-2", "twmd"):
         assert run(f"submit wmt99 -m twmd --name {name} -o out")[0] == 0
     assert len(list((wmt99.parent / "out").rglob("*.seg.score"))) == 2 * (1 + len(REFERENCES))
@@ -142,7 +142,7 @@ def test_test_set_without_outputs_is_refused(wmt99: Path, refused: Refused) -> N
     assert not (wmt99.parent / "new").exists()
 
 
-def test_folder_is_checked_before_the_metric_is_made(wmt99: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_is_checked_before_the_metric_is_loaded(wmt99: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("experiments.protocols.commands.make_scorers", lambda *_: pytest.fail("it is made"))
     assert "holds no folder of a language pair" in run(f"submit {wmt99.parent} -m twmd --test-set x -o out")[2]
     for against in ("source", "both"):
@@ -152,6 +152,6 @@ def test_folder_is_checked_before_the_metric_is_made(wmt99: Path, run: Run, monk
     assert "holds scores of twmd already" in run("submit wmt99 -m twmd -o wmt99/out")[2]
 
 
-def test_name_that_is_no_file_name_is_refused(wmt99: Path, refused: Refused) -> None:
+def test_invalid_file_name_is_refused(wmt99: Path, refused: Refused) -> None:
     refused("submit wmt99 -m twmd --name a.b -o out", "--name a.b: expected letters, digits, - and _")
     refused("submit wmt99 -m twmd --test-set 'a b' -o out", "the test set 'a b': expected letters, digits, - and _")

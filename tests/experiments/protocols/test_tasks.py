@@ -58,7 +58,7 @@ def run_made(task: str, metrics: list[LabelledScores], rated: RatedSegments) -> 
     return run_task(task, study, rated, RunOptions())
 
 
-def test_average_of_wmt23_is_of_accuracy_correlations_and_acc_eq() -> None:
+def test_wmt23_averages_accuracy_correlations_and_acc_eq() -> None:
     metrics, rated = make_task()
     result = run_made("wmt23", metrics, rated)
     assert [metric.label for metric in result.scored] == ["better*", "worse*"]
@@ -80,7 +80,7 @@ def test_average_of_wmt23_is_of_accuracy_correlations_and_acc_eq() -> None:
     assert ["worse*, better* scores systems by the mean of rated" in note for note in unrated] == [True, False]
 
 
-def test_average_of_wmt24_is_of_spa_and_acc_eq_and_other_pairs_are_refused() -> None:
+def test_wmt24_averages_spa_and_acc_eq_and_refuses_other_pairs() -> None:
     metrics, rated = make_task()
     parts = run_made("wmt24", metrics, rated).parts[0]
     assert list(parts) == ["en-de system spa", "en-de segment acc_eq"]
@@ -96,7 +96,7 @@ def test_average_of_wmt24_is_of_spa_and_acc_eq_and_other_pairs_are_refused() -> 
     assert set(TASKS) == {"wmt22", "wmt23", "wmt24"}
 
 
-def test_trials_are_of_the_year_that_averaged_ranks(folder: Path, refused: Refused) -> None:
+def test_trials_apply_only_to_the_year_that_averaged_ranks(folder: Path, refused: Refused) -> None:
     (folder / "own.csv").write_text("prediction,reference,rating\na,b,1\n", encoding="utf-8")
     refused("task wmt23 table:own.csv -m chrf --trials 9", "--trials applies to wmt22")
 
@@ -129,7 +129,7 @@ def measure(
     return rank_by_tasks(tasks, scores, [{}] * len(scores), rated, trials=trials, seed=1, done=lambda: None)
 
 
-def test_a_whole_year_has_the_published_tasks_and_weights() -> None:
+def test_complete_year_has_the_published_tasks_and_weights() -> None:
     tasks = list_rank_tasks(PAIRS, make_year()[1])
     assert len(tasks) == len(set(tasks)) == PUBLISHED
     assert Counter(pair for pair, *_ in tasks) == {EVERY_PAIR: 1, "en-de": 80, "en-ru": 40, "zh-en": 80}
@@ -141,7 +141,7 @@ def test_a_whole_year_has_the_published_tasks_and_weights() -> None:
         assert weights[task._replace(statistic="kendall")] == pytest.approx(share)
 
 
-def test_ranks_are_those_of_correlations_computed_one_by_one() -> None:
+def test_ranks_equal_those_of_separately_computed_correlations() -> None:
     scores, rated = make_year()
     tasks = list_rank_tasks(PAIRS, rated)
     measured = measure(scores, rated, tasks)
@@ -170,7 +170,7 @@ def test_ranks_are_those_of_correlations_computed_one_by_one() -> None:
     assert average_ranks(measured[1])["system"] == pytest.approx(expected)
 
 
-def test_metrics_that_no_test_tells_apart_share_a_rank() -> None:
+def test_metrics_without_a_significant_difference_share_a_rank() -> None:
     scores, rated = make_year(2)
     every, *others = list_rank_tasks(PAIRS, rated)
     tasks = [every, *(task for task in others if task[:2] == ("en-de", EVERY_DOMAIN))][::3]
@@ -180,7 +180,7 @@ def test_metrics_that_no_test_tells_apart_share_a_rank() -> None:
         assert worse == 2 or task[2] == "system", task  # a test of six systems may tell nothing apart
 
 
-def test_pairs_that_the_data_lack_are_named_and_the_others_ranked(tmp_path: Path, run: Run) -> None:
+def test_missing_language_pairs_are_named_and_the_others_ranked(tmp_path: Path, run: Run) -> None:
     texts = ["it rains", "a dog barks", "the sun sets", "no bread"]
     outputs = {f"s{k}": [text[: 2 + 2 * k] for text in texts] for k in range(4)} | {PEOPLE: [f"{t}!" for t in texts]}
     scores = "".join(f"{name}\t{-((i + k) % 4) - i}\n" for i, name in enumerate(outputs) for k in range(4))
@@ -214,7 +214,7 @@ def test_pairs_that_the_data_lack_are_named_and_the_others_ranked(tmp_path: Path
 
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
 @pytest.mark.parametrize("task", TASKS)
-def test_a_metric_of_equal_scores_has_no_average_and_others_have_theirs(task: str) -> None:
+def test_only_a_metric_with_constant_scores_lacks_an_average(task: str) -> None:
     rated = make_rated(("en-de", "zh-en"))._replace(by_person=[False] * len(RATED.group))
     if task == "wmt24":
         rated = make_rated(("en-de", "ja-zh"))

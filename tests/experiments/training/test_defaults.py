@@ -13,7 +13,7 @@ from experiments.training import defaults
 from experiments.training.defaults import Kind, measure, read_kind
 
 
-def test_every_nth_row_of_the_groups_that_count_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_nth_row_of_counted_groups_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
         {"lang": lang, "candidate": "the cat sat here"[: 4 + number], "reference": "the cat sat here", "score": number}
         for lang in ("de-en", "en-de", "fi-en")

@@ -45,7 +45,7 @@ def run_to(plan: Plan, output: Path, stop: int) -> None:
             break
 
 
-def test_run_learns_and_goes_on_where_it_stopped(student: str, tmp_path: Path) -> None:
+def test_run_learns_and_resumes(student: str, tmp_path: Path) -> None:
     spec = make_spec("twmd", model=student, **KEYS)
     plan = Plan(spec, steps=40, batch=12, rank=4, rate=2e-2, dropout=0.1, every=15)
     run_to(plan, tmp_path / "whole", 999)
@@ -82,7 +82,7 @@ def test_batch_is_of_one_group_and_holds_whole_segments() -> None:
 
 
 @pytest.mark.parametrize("kind", ["ranknet", "margin"])
-def test_ranking_compares_outputs_of_a_segment_that_raters_tell_apart(kind: Any) -> None:
+def test_ranking_compares_differently_rated_outputs_of_a_segment(kind: Any) -> None:
     ratings, items = torch.tensor([1.0, -1.0, 0.9, 3.0]), torch.tensor([0, 0, 0, 1])
     right, wrong = torch.tensor([1.0, -1.0, 0.9, 0.0]), torch.tensor([-1.0, 1.0, -0.9, 0.0])
     assert ranking_loss(right, ratings, items, kind) < ranking_loss(wrong, ratings, items, kind)
@@ -91,7 +91,7 @@ def test_ranking_compares_outputs_of_a_segment_that_raters_tell_apart(kind: Any)
     assert ranking_loss(tied, torch.tensor([1.0, -1.0]), torch.tensor([0, 1]), kind) == 0
 
 
-def test_every_error_is_another_text_and_rated_lower() -> None:
+def test_every_error_changes_the_text_and_lowers_the_rating() -> None:
     text = "On Monday, 12 people saw Berlin, which is not far; they stayed for 5 km, said Anna."
     rated = RatedSegments(["x"] * 40, [text] * 40, [text + "!"] * 20 + ["We met Carl in Rome."] * 20, np.ones(40), 0)
     rated = rated._replace(source=["quelle"] * 40, item=["1"] * 40, system=["s"] * 40)
@@ -102,9 +102,7 @@ def test_every_error_is_another_text_and_rated_lower() -> None:
     assert len(add_rows(rated, errors).system or []) == 40 + len(errors.predictions)
 
 
-def test_parts_share_no_document_and_learn_from_no_held_out_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_share_no_document_and_exclude_held_out_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     line = '{{"lang": "de-en", "system": "{s}", "document": "d{d}", "segment": 1, "candidate": "text {d} {s}", '
     line += '"reference": "whole {d}", "score": {d}.5}}\n'
     (tmp_path / "a.jsonl").write_text("".join(line.format(d=d, s=s) for d in range(40) for s in "xy"))

@@ -33,9 +33,7 @@ def test_every_step_is_a_command_that_exists(step: str, folder: Path) -> None:
     assert parse(words, twmd if program == "twmd" else experiments)
 
 
-def test_complete_steps_are_left_out_and_interrupted_ones_resumed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_complete_steps_are_skipped_and_interrupted_ones_resumed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[list[str]] = []
 
     class Done:

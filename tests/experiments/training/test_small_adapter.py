@@ -34,7 +34,7 @@ def folder(tiny_encoder: Any, tmp_path: Path) -> Path:
     return tmp_path / "adapter"
 
 
-def test_peft_reads_8_bits_and_every_change_is_nearly_the_same(folder: Path, tiny_encoder: Any, tmp_path: Path) -> None:
+def test_peft_reads_8_bits_with_nearly_equal_weights(folder: Path, tiny_encoder: Any, tmp_path: Path) -> None:
     small, files = tmp_path / "small", find_model(tiny_encoder("bert"))
     shrink(folder, small)
     plain = dict(load_encoder(files, "float32").state_dict())
@@ -53,7 +53,7 @@ def test_peft_reads_8_bits_and_every_change_is_nearly_the_same(folder: Path, tin
 
 
 @pytest.mark.parametrize("path", sorted(packaged_adapters().iterdir()), ids=lambda path: path.name)
-def test_packaged_adapter_is_in_8_bits_where_a_recipe_shrinks_it(path: Path) -> None:
+def test_shrunk_packaged_adapter_has_8_bits(path: Path) -> None:
     kinds = {tensor.dtype for tensor in load_file(path / WEIGHTS).values()}
     scales = json.loads((path / CONFIG).read_text(encoding="utf-8"))["alpha_pattern"]
     small = any(step.endswith(f"packaged/{path.name}") for step in read_recipes()["packaged"].steps)

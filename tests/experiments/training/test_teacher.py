@@ -43,7 +43,7 @@ def write_pairs(path: Path, number: int, seed: int) -> RatedSegments:
     return data
 
 
-def test_student_of_the_table_agrees_better_with_its_teacher(models: tuple[str, str], folder: Path, run: Run) -> None:
+def test_trained_student_agrees_better_with_its_teacher(models: tuple[str, str], folder: Path, run: Run) -> None:
     teacher, student = models
     write_pairs(Path("pairs.jsonl"), 96, 1)
     held_out = write_words(Path("held_out.jsonl"), 20, 9)
@@ -63,7 +63,7 @@ def test_student_of_the_table_agrees_better_with_its_teacher(models: tuple[str, 
     assert agreement[1] > agreement[0] + 0.1
 
 
-def test_table_is_read_as_it_was_rated(models: tuple[str, str], folder: Path, run: Run) -> None:
+def test_rated_table_is_read_unchanged(models: tuple[str, str], folder: Path, run: Run) -> None:
     pairs = write_pairs(Path("pairs.jsonl"), 8, 1)
     assert run(f"rate pairs.jsonl -m twmd -o rated.jsonl --set model={models[0]} {SET}")[0] == 0
     rated = read_rated("table:rated.jsonl,group=group")
@@ -73,7 +73,7 @@ def test_table_is_read_as_it_was_rated(models: tuple[str, str], folder: Path, ru
 
 
 @pytest.mark.parametrize("centering", ["none", "batch"])
-def test_interrupted_rating_goes_on_and_batches_are_rated_at_once(
+def test_interrupted_rating_resumes_and_batches_are_rated_together(
     centering: str, models: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pairs, rows, part = rated_words(24, 1), list[range](), tmp_path / "rated.jsonl.part"
@@ -96,7 +96,7 @@ def test_interrupted_rating_goes_on_and_batches_are_rated_at_once(
     assert rated.ratings == pytest.approx(scorer.score(pairs.predictions, pairs.references).scores, abs=1e-5)
 
 
-def test_ratings_of_another_teacher_or_pairs_are_not_taken(models: tuple[str, str], tmp_path: Path) -> None:
+def test_ratings_of_another_teacher_or_other_pairs_are_not_reused(models: tuple[str, str], tmp_path: Path) -> None:
     pairs, part = rated_words(8, 1), tmp_path / "part"
     scorer = twmd_registry.load("twmd", model=models[0], **KEYS)
     part.write_text(json.dumps("0" * 64) + "\n" + json.dumps([9.0] * 8) + "\n", encoding="utf-8")
@@ -128,7 +128,7 @@ def test_pairs_with_a_held_out_text_are_refused(role: str) -> None:
         ("--set model=embedded", "scripts"),
     ],
 )
-def test_rating_that_would_be_wrong_is_refused_before_it_begins(
+def test_wrong_rating_is_refused_before_it_begins(
     words: str, message: str, models: tuple[str, str], folder: Path, run: Run
 ) -> None:
     held_out = write_words(Path("held_out.jsonl"), 20, 1)
