@@ -249,11 +249,11 @@ def test_every_rank_encodes_its_share_only_and_keeps_its_references(
 
 @pytest.mark.parametrize(("step", "shares"), [(1, 1), (1, 3), (1, 40), (6, 2), (32, 2)])
 def test_shares_make_up_the_whole_and_keep_batches_together(step: int, shares: int) -> None:
-    pairs = make_pairs(check_segments(*zip(*SEGMENTS, strict=True)))._replace(second="sources")
+    pairs = make_pairs(check_segments(*zip(*SEGMENTS, strict=True)))._replace(against="source")
     found = [take_share(pairs, number, shares, step) for number in range(shares)]
     listed = [(pairs.texts[h], pairs.texts[r]) for h, r in zip(pairs.hyp, pairs.ref, strict=True)]
     assert [(own.texts[h], own.texts[r]) for own, _ in found for h, r in zip(own.hyp, own.ref, strict=True)] == listed
-    assert {own.second for own, _ in found} == {"sources"}
+    assert {own.against for own, _ in found} == {"source"}
     assert all(own.texts == [pairs.texts[i] for i in texts] for own, texts in found)
     sizes = [len(own.counts) for own, _ in found]
     assert np.concatenate([own.counts for own, _ in found]).tolist() == pairs.counts.tolist()

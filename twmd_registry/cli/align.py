@@ -29,7 +29,7 @@ def align_command(arguments: Arguments) -> int:
 
     HYP and REF are texts; with against=source, REF is the source.
     """
-    from twmd_registry.engine.alignment import second_text
+    from twmd_registry.engine.alignment import against_of
     from twmd_registry.report.alignment_picture import check_picture_file, draw
 
     if arguments.output is not None:
@@ -42,7 +42,7 @@ def align_command(arguments: Arguments) -> int:
         print(as_json(shown))
     else:
         print(scores)
-        columns = ("hypothesis", second_text(alignment), "carries", "similarity")
+        columns = ("hypothesis", against_of(alignment), "carries", "similarity")
         for side, links in shown["sides"].items():
             values = [tuple(link.values()) for link in links]
             rows = [(*pair, f"{amount:.4f}", f"{similarity:.4f}") for *pair, amount, similarity in values]

@@ -17,8 +17,8 @@ LONGEST_LABEL = 24
 JOINERS = "\u200c\u200d"
 """Not printable by themselves, but part of how Persian words and many emoji are written."""
 HEADINGS = {
-    "precision": "precision: each hypothesis token's share, given to the {second}",
-    "recall": "recall: each {second} token's share, given to the hypothesis",
+    "precision": "precision: each hypothesis token's share, given to the {against}",
+    "recall": "recall: each {against} token's share, given to the hypothesis",
     "score": "one plan for both texts",
 }
 MAX_NOTEBOOK_TOKENS = 60
@@ -129,19 +129,19 @@ def heat_maps(alignment: Alignment, *, level: int = 2, least: float = 0.0) -> st
 
 def heat_map_variables(alignment: Alignment) -> dict[str, Any]:
     """Return the variables of the template."""
-    sides, second = [], second_text(alignment)
+    sides, against = [], against_of(alignment)
     rows, columns = ([(_visible_token(t), label(t)) for t in ts] for ts in (alignment.hypothesis, alignment.reference))
     for side in alignment.sides:
         plan, cells = alignment.plans[side], zip(alignment.plans[side], alignment.similarities, strict=True)
-        values: dict[str, Any] = {"heading": HEADINGS[side].format(second=second), "columns": columns}
+        values: dict[str, Any] = {"heading": HEADINGS[side].format(against=against), "columns": columns}
         values["rows"] = [(*token, *map(np.ndarray.tolist, arrays)) for token, arrays in zip(rows, cells, strict=True)]
         for name, sums in (("row", plan.sum(1)), ("column", plan.sum(0))):
             values |= {f"{name}_sums": sums.tolist(), f"{name}_most": float(np.abs(sums).max()) or 1.0}
         sides.append(values | {"most": float(np.abs(plan).max()) or 1.0, "negative": bool((plan < 0).any())})
-    return {"sides": sides, "second": second, "level": 2, "least": 0.0}
+    return {"sides": sides, "against": against, "level": 2, "least": 0.0}
 
 
-def second_text(alignment: Alignment) -> str:
+def against_of(alignment: Alignment) -> str:
     """Return what the hypothesis is compared with: ``reference`` or ``source``."""
     return alignment.signature.spec.against or "reference"
 

@@ -16,6 +16,7 @@ from twmd_registry.encode import idf
 from twmd_registry.encode.encoder import Encoder, rule_layer, tokenise
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, MeanVectors, find_background, fit_background
 from twmd_registry.encode.words import STOP_WORDS, as_tokenized, find_stop_words
+from twmd_registry.engine.alignment import Alignment
 from twmd_registry.engine.baseline import BASELINE, Baseline, find_baseline
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.engine.pipeline import STEPS_PER_TEXT, CorpusSums, PipelineRun
@@ -37,6 +38,7 @@ from twmd_registry.registry.names import NO_PROMPT, First, MetricName
 from twmd_registry.registry.options import LocalFiles, RunOptions
 from twmd_registry.registry.own_presets import warn_about_other_settings
 from twmd_registry.registry.presets import describe_model
+from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.values import Idf, Layers, Truncation
 from twmd_registry.tensors import TEXT_FLAGS, TOKEN_FLAGS, TextTokens
 
@@ -370,12 +372,12 @@ class TokenAlignmentBackend(Backend):
         with self.run(group, split_documents(pairs)[0] if self.spec.align else pairs) as run:
             return run.sum_corpus()
 
-    def explain(self, pairs: Pairs, pair: int) -> dict[str, Any]:
-        """Return how one of these pairs is aligned, as `PipelineRun.explain`."""
+    def explain(self, pairs: Pairs, pair: int, score: float, signature: Signature) -> Alignment:
+        """Return how one of the pairs is aligned, with its score and signature."""
         if self.spec.align:
             raise SpecError("align=sentences has no alignment of whole documents to show: explain pairs of sentences.")
         with self.run([self], pairs) as run:
-            return run.explain(pair)
+            return run.explain(pair, score, signature)
 
 
 class _Chunk(NamedTuple):

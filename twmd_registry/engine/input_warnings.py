@@ -26,16 +26,20 @@ if TYPE_CHECKING:  # they import torch, which SacreBLEU's metrics alone do not n
     from twmd_registry.engine.backends import Backend
 
 SHOWN_WORDS = SHOWN_TEXTS = 5
-"""Words, and texts, that a warning names."""
+"""Words, or texts, that a warning names, at most."""
 RELIABLE_SAMPLE = 30
-"""Segments from which a test or an interval is given without a warning."""
+"""A test or an interval over fewer segments comes with a warning."""
 SHOWN_SAMPLES = 10
-"""Small samples that a warning names."""
+"""Small samples that a warning names, at most."""
 
 
 def name_texts(pairs: Pairs, which: np.ndarray, rows: Sequence[int]) -> str:
-    """Name the texts of `which` (texts,), bool, by their places: ``predictions[0], references[2][1], ...``; `rows` has
-    the number of every segment.
+    """Name texts by their places: ``predictions[0], references[2][1], ...``.
+
+    Args:
+        pairs: The pairs of a call.
+        which: The texts to name; shape (texts,), bool.
+        rows: The number of each segment.
     """
     starts = pairs.starts
     hypotheses = np.flatnonzero(which[pairs.hyp[starts]]).tolist()  # segments
@@ -43,14 +47,18 @@ def name_texts(pairs: Pairs, which: np.ndarray, rows: Sequence[int]) -> str:
     named = [(i, f"predictions[{rows[i]}]") for i in hypotheses[:SHOWN_TEXTS]]
     for k in references[:SHOWN_TEXTS]:
         i = int(np.searchsorted(starts, k, side="right")) - 1
-        named.append((i, f"{pairs.second}[{rows[i]}]" + (f"[{k - starts[i]}]" if pairs.counts[i] > 1 else "")))
+        named.append((i, f"{pairs.against}s[{rows[i]}]" + (f"[{k - starts[i]}]" if pairs.counts[i] > 1 else "")))
     more = ["..."] if len(hypotheses) + len(references) > SHOWN_TEXTS else []
     return ", ".join([*list(dict.fromkeys(name for _, name in sorted(named)))[:SHOWN_TEXTS], *more])
 
 
 def warn_about_texts(pairs: Pairs, models: Sequence[tuple[np.ndarray, bool]], rows: Sequence[int]) -> None:
-    """Warn about texts that are not compared as a user may expect: by the flags of every model, and whether it is a
-    table of word vectors; `rows` has the number of every segment.
+    """Warn about texts that are not compared as a user may expect.
+
+    Args:
+        pairs: The pairs of a call.
+        models: By model, the flags of the texts, and whether it is a table of word vectors.
+        rows: The number of each segment.
     """
     for flags, static in models:
         for which, text, rule in (
@@ -101,7 +109,7 @@ def warn_about_texts(pairs: Pairs, models: Sequence[tuple[np.ndarray, bool]], ro
 
 
 def warn_about_other_nrefs(written: int | str, signature: Signature) -> None:
-    """Warn that a signature was written for another number of references than these texts have."""
+    """Warn that a signature states another number of references than the texts have."""
     warn(
         f"the signature of {signature.spec.metric} was written for nrefs:{written}; these texts have "
         f"nrefs:{signature.nrefs}. More references make scores higher: do not compare this score with the one that was "
@@ -110,8 +118,10 @@ def warn_about_other_nrefs(written: int | str, signature: Signature) -> None:
 
 
 def check_sample(segments: int) -> None:
-    """Refuse a test or an interval of one resampled segment (item, system) or none, by an `InputError`; warn about
-    fewer than `RELIABLE_SAMPLE`.
+    """Warn about a test or an interval over fewer than `RELIABLE_SAMPLE` segments (items, systems).
+
+    Raises:
+        InputError: There are fewer than two.
     """
     if segments < 2:
         raise InputError(
@@ -122,13 +132,13 @@ def check_sample(segments: int) -> None:
 
 
 def warn_about_small_samples(samples: Mapping[str, int]) -> None:
-    """Name the samples, given by name (of a group, say) with sizes, that are too small for tests and intervals."""
+    """Warn about samples, sizes by name, that are too small for tests and intervals."""
     if text := describe_small_samples(samples):
         warn(text)
 
 
 def describe_small_samples(samples: Mapping[str, int]) -> str:
-    """Write which samples have fewer than `RELIABLE_SAMPLE` segments; empty where none has."""
+    """Return a message that names the samples of fewer than `RELIABLE_SAMPLE` segments; empty if there are none."""
     small = [f"{name} n = {n}".strip() for name, n in samples.items() if n < RELIABLE_SAMPLE]
     if not small:
         return ""
@@ -187,9 +197,17 @@ def check_scripts(
     strict: bool,
     data: str = "",
 ) -> dict[str, int]:
-    """Return the letters of the texts by script, each text as often as it occurs. Raises an `InputError` if more than
-    `FOREIGN_SHARE` of them are in scripts that a requested model with a strict preset does not read; without `strict`
-    this is a warning. `models` have their scripts; `data` is a name and a colon, or empty.
+    """Count letters by script, each text as often as it occurs; warn about scripts that a model does not read.
+
+    Args:
+        models: Requested specifications, with the scripts that their models read (empty if unknown).
+        pairs: The pairs of a call.
+        rows: The number of each segment.
+        strict: Refuse texts if the model's preset is strict.
+        data: Begins messages: the name of the data and a colon, or empty.
+
+    Raises:
+        InputError: More than `FOREIGN_SHARE` of the letters are in other scripts, and model and call are strict.
     """
     by_text = [
         # ASCII letters are counted several times as fast; + removes a count of 0.
@@ -227,8 +245,10 @@ def check_scripts(
 
 
 def check_texts(backends: Sequence[Backend], pairs: Pairs, rows: Sequence[int]) -> dict[str, int]:
-    """Warn about texts before they are scored, and return their letters by script. Raises what `check_scripts` raises,
-    unless all backends have the option `any_language`.
+    """Warn about texts before they are scored; return their letters by script.
+
+    Raises:
+        InputError: As for `check_scripts`, unless all backends have the option `any_language`.
     """
     models, number = [(backend.requested, backend.requested_scripts) for backend in backends], len(pairs.counts)
     strict = not all(backend.options.any_language for backend in backends)
@@ -264,7 +284,7 @@ def warn_about_language(name: str | None, pairs: Pairs) -> None:
         language = others.most_common(1)[0][0]
         first = next(text for text in sample if other_language(text))
         shown = first if len(first) <= SHOWN_CHARACTERS else f"{first[:SHOWN_CHARACTERS]}..."
-        use = "multilingual-source of twmd" if pairs.second == "sources" else "multilingual"
+        use = "multilingual-source of twmd" if pairs.against == "source" else "multilingual"
         warn(
             f"{found} of {len(sample)} texts look like other languages (above all {language}; first: {shown!r}) than "
             f"{name} was made for ({', '.join(preset.languages)}). Scores of other languages say little; see the "

@@ -15,6 +15,7 @@ from twmd_registry.errors import InputError
 from twmd_registry.messages import name_rows, warn
 from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.metrics import CATALOGUE
+from twmd_registry.registry.names import Against
 from twmd_registry.registry.references import is_absent, is_missing, present_references
 
 BYTES_PER_TOKEN = 3
@@ -36,9 +37,12 @@ class Segments(NamedTuple):
 def check_segments(
     predictions: Any, references: Any, sources: Any = None, *, first_row: int = 0, drop_missing: bool = False
 ) -> Segments:
-    """Return checked texts, references always as lists of those that are present (`present_references`); raise an
-    `InputError` that names the first wrong row, counted from `first_row`, or says that the lists do not fit each other.
-    With sources, references may be None. With `drop_missing`, rows without a text are left out, with a warning.
+    """Check the texts of a call; return references as lists without missing ones (`present_references`).
+
+    With sources, references may be None. With `drop_missing`, rows that lack a text are left out, with a warning.
+
+    Raises:
+        InputError: Names the first wrong row, counted from `first_row`, or says how the lists differ.
     """
     if drop_missing:
         predictions, references, sources = _drop_missing(predictions, references, sources, first_row)
@@ -199,51 +203,53 @@ def _describe(value: Any) -> str:
 
 
 class Pairs(NamedTuple):
-    """All (hypothesis, reference) pairs of some segments."""
+    """All pairs of a hypothesis (a prediction) and a reference, or the source in its place."""
 
-    texts: list[str]  # Every distinct text once
-    hyp: np.ndarray  # Index into `texts`; shape (pairs,)
-    ref: np.ndarray  # Index into `texts`; shape (pairs,)
+    texts: list[str]  # Distinct
+    hyp: np.ndarray  # The hypothesis of each pair, an index into `texts`; shape (pairs,)
+    ref: np.ndarray  # The reference of each pair, likewise
     # The segment of every pair, ascending, maybe with gaps (rows that could not be read); shape (pairs,)
     segment: np.ndarray
     counts: np.ndarray  # References of every segment; shape (segments,)
     starts: np.ndarray  # The first pair of every segment; shape (segments,)
-    second: str = "references"  # What the second texts of the pairs are: ``references``, or ``sources``
+    against: Against = "reference"  # What stands in `ref`: ``reference`` or ``source``
 
 
 def make_pairs(segments: Segments, spec: MetricSpec | None = None) -> Pairs:
-    """Return the distinct texts of some segments and the pairs that a metric compares, in data order: those of
-    predictions and references, or of predictions and sources; raise an `InputError` where it needs texts that are not
-    there. Without a specification all references are paired, as they are.
+    """Pair each prediction with its references, or with its source (``against=source``), in data order.
+
+    Raises:
+        InputError: The specification compares with texts that are missing.
     """
-    second, seconds = "references", segments.references
+    against: Against = "reference"
+    references = segments.references
     if spec and spec.against == "source":
         if segments.sources is None:
             raise InputError(
                 f"{spec.metric} compares predictions with their sources (against=source): give sources, one per "
                 "prediction (sources=, --src FILE, or a column source)."
             )
-        second, seconds = "sources", [[text] for text in segments.sources]
-    elif spec and not all(seconds):
+        against, references = "source", [[source] for source in segments.sources]
+    elif spec and not all(references):
         other = ", or set against=source and give sources" if "against" in CATALOGUE[spec.metric].keys else ""
         raise InputError(f"{spec.metric} compares predictions with references: give them{other}.")
     number: dict[str, int] = {}
     hyp, ref = [], []
-    for prediction, others in zip(segments.predictions, seconds, strict=True):
-        h = number.setdefault(prediction, len(number))
-        for text in others:
-            hyp.append(h)
-            ref.append(number.setdefault(text, len(number)))
-    counts = np.array([len(others) for others in seconds])
+    for prediction, own_references in zip(segments.predictions, references, strict=True):
+        hypothesis = number.setdefault(prediction, len(number))
+        for reference in own_references:
+            hyp.append(hypothesis)
+            ref.append(number.setdefault(reference, len(number)))
+    counts = np.array(list(map(len, references)))
     segment = np.repeat(np.arange(len(counts)), counts)
-    return Pairs(list(number), np.array(hyp), np.array(ref), segment, counts, np.cumsum(counts) - counts, second)
+    return Pairs(list(number), np.array(hyp), np.array(ref), segment, counts, np.cumsum(counts) - counts, against)
 
 
 def take_share(pairs: Pairs, number: int, shares: int, step: int) -> tuple[Pairs, np.ndarray]:
-    """Return one of several shares of similar size, numbered from 0; in order they are all pairs. Beside it the number
-    of each of its texts among all, ascending. Shares end at multiples of `step` segments, so that centering batches
-    stay whole; the cuts depend on the number of segments alone, so that a reference keeps its share between calls. If
-    there are more shares than segments, some are empty.
+    """Cut the pairs into shares of similar size; return share `number`, and the index of each of its texts.
+
+    Shares end at multiples of `step` segments, so that centering batches stay whole. The cuts depend on the number of
+    segments only, so a reference keeps its share between calls. With more shares than segments, some are empty.
     """
     steps = math.ceil(len(pairs.counts) / step)
     first, last = (min(steps * k // shares * step, len(pairs.counts)) for k in (number, number + 1))
@@ -265,10 +271,10 @@ def take_share(pairs: Pairs, number: int, shares: int, step: int) -> tuple[Pairs
 def plan_chunks(
     pairs: Pairs, limit: int | None, max_tokens: int, step: int
 ) -> tuple[list[slice], dict[int, list[int]]]:
-    """Cut the pairs into consecutive chunks whose distinct texts hold a bounded number of tokens (a single step may
-    hold more), estimated cautiously from the number of bytes and cut at `limit`. Chunks end at multiples of `step`
-    segments, so that centering batches stay whole. Returns slices over pairs; and for every text that occurs in several
-    chunks, which ones, ascending.
+    """Cut the pairs into consecutive chunks of at most `max_tokens` tokens in distinct texts (one step may hold more).
+
+    Tokens are estimated from bytes, on the safe side, up to `limit` a text. Chunks end at multiples of `step` segments,
+    so that centering batches stay whole. Returns slices over pairs, and the chunks of each text that is in several.
     """
     tokens = [len(text.encode("utf-8")) // BYTES_PER_TOKEN + 2 for text in pairs.texts]
     if limit is not None:

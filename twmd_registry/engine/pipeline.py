@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from twmd_registry.encode.cache import TextCache
 from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.encode.idf import count_documents, idf_weights
 from twmd_registry.encode.store import TextStore
+from twmd_registry.engine.alignment import Alignment
 from twmd_registry.engine.pairs import Pairs, plan_chunks
 from twmd_registry.engine.sentences import match_documents
 from twmd_registry.engine.token_vectors import (
@@ -30,6 +31,7 @@ from twmd_registry.engine.token_vectors import (
 )
 from twmd_registry.progress import Progress
 from twmd_registry.registry.metric_spec import AppliedSpec
+from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.values import Idf
 from twmd_registry.tensors import (
     EPSILON,
@@ -146,14 +148,16 @@ class PipelineRun:
                 _, units = make_units(view, encoded, layers, items, sums.get(view), weightless=weightless)
                 del layers
                 # 3. Align the units of every pair, and 4. reduce both sides to scores; of documents, over sentences.
-                aligned, average, place = items, None, chunk
+                aligned, place, documents = items, chunk, None
                 if self._documents:
-                    units, aligned, average, place = match_documents(units, items, self._pairs, chunk)
+                    documents = match_documents(units, items, self._pairs, chunk)
+                    units, aligned, place = documents.units, documents.items, documents.place
                 padded = {size: of_pairs[:, chunk] for size, of_pairs in self._padded.items()}
                 sides, vanished = align_and_reduce(units, aligned, empty_rows[aligned.row], specs, padded)
-                if average is not None:
+                if documents is not None:
                     sides = [
-                        average(c, one_sided=spec.metric in ONE_SIDED) for c, spec in zip(sides, specs, strict=True)
+                        documents.average(c, one_sided=spec.metric in ONE_SIDED)
+                        for c, spec in zip(sides, specs, strict=True)
                     ]
                 # Facts about the texts, for counts and warnings; and progress.
                 for flag, gone in (
@@ -166,10 +170,8 @@ class PipelineRun:
                     self._progress(len(items.hyp) * len(specs))
                 yield place, dict(zip(specs, sides, strict=True))
 
-    def explain(self, pair: int) -> dict[str, Any]:
-        """Return how the only specification aligns a pair, centered with its batch (or the corpus) as in its score: all
-        fields of `Alignment` but signature and score, with the plans of both sides.
-        """
+    def explain(self, pair: int, score: float, signature: Signature) -> Alignment:
+        """Align a pair again by the only specification, centered with its batch or corpus as for its `score`."""
         ((view, (spec,)),) = self._views.items()
         chosen = np.array([pair])
         if view.centering.kind == "batch":
@@ -191,14 +193,16 @@ class PipelineRun:
             for item in (hypothesis, reference)
         ]
         names = ("precision", "recall") if spec.output else ("score",)
-        return {
-            "hypothesis": read[0],
-            "reference": read[1],
-            "hypothesis_shares": shares[0],
-            "reference_shares": shares[1],
-            "similarities": s,
-            "plans": {str(name): moved for name, moved in zip(names, plan, strict=False)},
-        }
+        return Alignment(
+            signature=signature,
+            score=score,
+            hypothesis=read[0],
+            reference=read[1],
+            hypothesis_shares=shares[0],
+            reference_shares=shares[1],
+            similarities=s,
+            plans={str(name): moved for name, moved in zip(names, plan, strict=False)},
+        )
 
     def sum_corpus(self) -> CorpusSums:
         """Return what scores need to know of the corpus that these pairs are, or a part of: document frequencies of

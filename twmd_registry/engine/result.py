@@ -19,28 +19,24 @@ if TYPE_CHECKING:
 
 
 SIDE: dict[str | None, int] = {None: 0} | {output: row for row, output in enumerate(OUTPUTS)}
-"""By output, the row of *the* scores in scores by side: an array of shape (3, pairs) or (3, segments) with precision,
-recall and F1 of a two-sided metric; for a metric without outputs, of shape (1, pairs) or (1, segments).
-"""
+"""The row of *the* score, by output: of precision, recall and F1, or of the only row of a one-sided metric."""
 
 
 class Counts(NamedTuple):
-    """Counts of texts that a reader of a score should know about.
+    """Counts that help to judge a score.
 
     Attributes:
         segments: Segments scored.
-        truncated: Distinct texts that were longer than the limit and lost their end.
+        truncated: Distinct texts that were cut at the length limit.
         empty: Predictions and references without a token.
-        unknown: Distinct texts of which more than a tenth of the tokens are unknown: the encoder's vocabulary does not
-            hold them.
-        repeated: Predictions and references that had occurred before and were not encoded again.
-        oov: Tokens of distinct texts that the vocabulary does not hold: unknown tokens of an encoder, or words that
-            have no vector in a table of word vectors and were left out.
-        foreign: Letters of all texts in scripts that the model does not read, where a preset names those it
-            reads.
-        letters: Letters of all texts, by script, the most frequent first.
-        sentences: With ``align=sentences``, the numbers of ``links``, ``unmatched_predictions`` (sentences of
-            predictions without a link) and ``unmatched_references``, over all pairs of prediction and reference.
+        unknown: Distinct texts with more than 10% unknown tokens.
+        repeated: Predictions and references that occurred before and were not encoded again.
+        oov: Out-of-vocabulary tokens in distinct texts: an encoder's unknown tokens, or words without a word vector,
+            which are left out.
+        foreign: Letters in scripts that the model does not read; 0 if no preset lists its scripts.
+        letters: Letters by script, the most frequent first.
+        sentences: With ``align=sentences``, counts over all pairs: ``links``, ``unmatched_predictions`` and
+            ``unmatched_references`` (sentences without a link).
     """
 
     segments: int
@@ -58,7 +54,7 @@ class Counts(NamedTuple):
         return hash(tuple(sorted(self.as_dict().items())))
 
     def as_dict(self) -> dict[str, int]:
-        """Return all counts by name, those of letters by script: ``letters_Latin``."""
+        """Return all counts by name; letters by script, as ``letters_Latin``."""
         letters = {f"letters_{script}": number for script, number in self.letters.items()}
         return {name: getattr(self, name) for name in COUNTS} | dict(self.sentences) | letters
 
@@ -71,10 +67,10 @@ class DocumentScore(NamedTuple):
     """The score of one document.
 
     Attributes:
-        segments: Its segments.
-        score: Their corpus score; for this package's metrics, the mean of their scores.
-        mean: Mean of the bootstrap resamples of its segments; None for a document of one segment.
-        ci: Half the width of their central 95%; None for a document of one segment.
+        segments: Number of segments.
+        score: Corpus score of the segments; for this package's metrics, the mean.
+        mean: Mean of bootstrap resamples; None for a single segment.
+        ci: Half the width of the central 95% of the resamples; None for a single segment.
     """
 
     segments: int
@@ -83,14 +79,14 @@ class DocumentScore(NamedTuple):
     ci: float | None = None
 
     def as_dict(self) -> dict[str, float]:
-        """Return the numbers that are there, by name."""
+        """Return the numbers that are not None, by name."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 DOCUMENT_RESAMPLES, DOCUMENT_SEED = 1000, 12345
-"""The resamples of a document's interval and their seed, if not given: those of SacreBLEU's intervals."""
+"""Default resamples and seed of a document's interval, as in SacreBLEU."""
 _RESAMPLED_NUMBERS = 1 << 22
-"""Numbers that are resampled at once."""
+"""Numbers resampled at once, at most."""
 
 
 def score_documents(
@@ -100,9 +96,17 @@ def score_documents(
     resamples: int = DOCUMENT_RESAMPLES,
     seed: int = DOCUMENT_SEED,
 ) -> dict[str, DocumentScore]:
-    """Return the score of every document, in the order of their first segments, from statistics of segments, shape (N,
-    S), and a function from sums of them, shape (B, S), to corpus scores, shape (B,). Raises InputError where N is not
-    the number of `documents`.
+    """Score documents, in the order of their first segments.
+
+    Args:
+        statistics: A row per segment; shape (N, S).
+        documents: The document of each segment.
+        corpus_score: Turns sums of rows, shape (B, S), into scores, shape (B,).
+        resamples: As for `ScoreSet.by_document`.
+        seed: As for `ScoreSet.by_document`.
+
+    Raises:
+        InputError: N differs from the number of `documents`.
     """
     if len(documents) != len(statistics):
         raise InputError(
@@ -127,12 +131,12 @@ def score_documents(
 
 
 NOTED = ("truncated", "empty", "unknown", "oov", "foreign")
-"""Counts that a reader of a score should know about where they are not zero."""
+"""Counts that are shown beside a score unless they are 0."""
 
 
 @dataclass(frozen=True, repr=False)
 class ScoreSet:
-    """The scores of some segments: a sequence of floats, one per segment, with all that belongs to them.
+    """Scores of segments: a sequence of floats with signature and counts.
 
     Examples:
         >>> from twmd_registry import score
@@ -142,18 +146,18 @@ class ScoreSet:
 
     Attributes:
         signature: The applied specification.
-        scores: *The* score of every segment, finite, in the range that the catalogue says (``twmd explain -m METRIC``)
-            unless it is rescaled by a baseline.
-        precision: Hypothesis side of every segment, None for a one-sided metric.
-        recall: Reference side of every segment, None for a one-sided metric.
-        f1: F1 of every segment, None for a one-sided metric.
+        scores: *The* score of each segment: finite, and without a baseline in the metric's range (``twmd explain -m
+            METRIC``).
+        precision: Hypothesis side of each segment; None for a one-sided metric.
+        recall: Reference side of each segment; None for a one-sided metric.
+        f1: F1 of each segment; None for a one-sided metric.
         counts: Facts about the texts, such as how many were cut.
-        texts: sha256 of the scored ``[predictions, references]``, and sources if used, as compact JSON in UTF-8.
-        hashes: By kind of part (``model``, ``adapter``, ``background``, ``stopwords``, ``idf``, ``baseline``), the
-            whole sha256 of every part that the signature names by its first digits.
-        explainer: Computes the alignment of a segment again; holds the texts and no model.
-        by_reference: *The* score of every prediction with each of its references, one after the other; shape (pairs,).
-            None for a mean of several scorers.
+        texts: sha256 of ``[predictions, references]``, with sources if used, as compact JSON in UTF-8.
+        hashes: Full sha256 of each part that the signature names by a short hash, by kind (``model``, ``adapter``,
+            ``background``, ``stopwords``, ``idf``, ``baseline``).
+        explainer: Computes the alignment of a segment again; holds the texts but no model.
+        by_reference: *The* score of each prediction with each of its references, in order; shape (pairs,). None for an
+            average of several scorers.
     """
 
     signature: Signature
@@ -172,7 +176,7 @@ class ScoreSet:
         return f"{self.signature} = {self.score:.4f}"
 
     def __repr__(self) -> str:
-        """Return two lines: the corpus score with its sides and the number of segments, and the signature."""
+        """Return two lines: corpus score with sides and number of segments; signature."""
         sides = [f"{name} {value:.4f}" for name, value in self.sides.items()]
         shown = ", ".join([f"{self.metric} {self.score:.4f}", *sides, f"n = {len(self)}"])
         return f"{type(self).__name__}({shown})\n  {self.signature}"
@@ -228,34 +232,33 @@ class ScoreSet:
     def by_document(
         self, documents: Sequence[str], resamples: int = DOCUMENT_RESAMPLES, seed: int = DOCUMENT_SEED
     ) -> dict[str, DocumentScore]:
-        """Return the score of every document, the mean over its segments, with a bootstrap interval.
+        """Return the mean score of each document, with a bootstrap interval.
 
         Args:
-            documents: The document of every segment; the segments of a document may stand anywhere.
-            resamples: Bootstrap resamples of a document's segments; 0 for no intervals.
-            seed: Seed of the resampling, the same for every document.
+            documents: The document of each segment, in any order.
+            resamples: Bootstrap resamples per document; 0 for no interval.
+            seed: Seed of the resampling, the same for each document.
 
         Raises:
-            InputError: Another number of names than of segments.
+            InputError: The number of documents differs from the number of segments.
         """
         statistics = np.stack([self.scores, np.ones(len(self.scores))], axis=1)
         return score_documents(statistics, documents, lambda sums: sums[:, 0] / sums[:, 1], resamples, seed)
 
     def explain(self, segment: int, reference: int | None = None) -> Alignment:
-        """Show how a segment's score came about: which hypothesis token carries how much to which reference token.
+        """Show how a score came about: how much each hypothesis token gives to each reference token.
 
-        The alignment is computed again, with everything that it depends on (its centering batch; the whole corpus, for
-        ``centering=corpus`` and the idf of these texts). It is that of one pair: with ``multiref=mean`` a segment's
-        score is the mean over its references, and each has an alignment. Keep the scorer open while you explain, or the
-        model is loaded every time.
+        The alignment is computed again, with the centering batch or corpus that it depends on. It belongs to one
+        reference; with ``multiref=mean`` the segment's score is the mean over all of them. Keep the scorer open while
+        you explain, or each call loads the model.
 
         Args:
-            segment: Its number, from 0.
-            reference: The number of one of its references, from 0; the one that scores highest if not given.
+            segment: Number of the segment, from 0.
+            reference: Number of the reference, from 0; by default the one with the highest score.
 
         Raises:
             InputError: No such segment or reference.
-            SpecError: The metric aligns nothing (stsscore, an ensemble), or the scores come from elsewhere.
+            SpecError: The metric aligns nothing (stsscore, an ensemble), or the scores come from another process.
             ModelError: The model is gone, or a part has changed since.
         """
         if self.explainer is None:
@@ -263,9 +266,8 @@ class ScoreSet:
         return self.explainer(segment, reference)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the flat result that `evaluate` users expect: the corpus score under the metric's name, corpus
-        ``precision``, ``recall`` and ``f1`` for two-sided metrics, every count of `Counts` under its own name,
-        per-segment ``scores``, and ``signature``.
+        """Return a flat dict, as `evaluate` does: the corpus score under the metric's name, corpus ``precision``,
+        ``recall`` and ``f1`` (two-sided metrics), the counts, per-segment ``scores``, and ``signature``.
         """
         result: dict[str, Any] = {str(self.metric): self.score}
         for output in OUTPUTS:
@@ -276,7 +278,7 @@ class ScoreSet:
 
 
 def merge_hashes(several: Iterable[Mapping[str, Sequence[str]]]) -> dict[str, tuple[str, ...]]:
-    """Return the hashes of several score sets by kind of part, each once."""
+    """Return the distinct hashes of several score sets, by kind of part."""
     merged = dict[str, dict[str, None]]()
     for hashes in several:
         for kind, sums in hashes.items():

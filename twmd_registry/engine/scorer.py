@@ -67,8 +67,13 @@ class Scorer:
         local_files: LocalFiles | None = None,
         nrefs: int | Literal["var"] | None = None,
     ) -> None:
-        """Store the request; nothing is loaded yet. `local_files` are local paths of its parts, if `spec` comes from a
-        signature, whose values are hashes; `nrefs` is its number of references: other texts cause a warning.
+        """Store the request; load nothing.
+
+        Args:
+            spec: The specification.
+            options: Device, batch size and caches.
+            local_files: Places of the parts, if `spec` comes from a signature, which names them by hashes.
+            nrefs: The signature's number of references; texts with another number cause a warning.
         """
         self.requested, self.options, self.nrefs = spec, options or RunOptions(), nrefs
         self.local_files = local_files
@@ -95,21 +100,21 @@ class Scorer:
         Warns:
             TwmdWarning: As for `parse_signature`; when texts are scored, that they have another number of references.
         """
-        options, given = split_options({**parts}, PART_NAMES)
-        for name in given:
+        options, places = split_options({**parts}, PART_NAMES)
+        for name in places:
             if name not in PART_NAMES:
                 raise SpecError(
                     f"the signature fixes {name}: leave it out; only the paths of the signature's parts "
                     f"({', '.join(PART_NAMES)}) and run options can be given."
                 )
         parsed = parse_signature(signature)
-        found: dict[str, Any] = {name: str(path) for name, path in given.items() if path is not None}
-        places = LocalFiles(**found)
-        return cls(parsed.spec, options, resolve_local_files(places, [parsed.spec]), parsed.nrefs)
+        paths: dict[str, Any] = {name: str(path) for name, path in places.items() if path is not None}
+        local_files = resolve_local_files(LocalFiles(**paths), [parsed.spec])
+        return cls(parsed.spec, options, local_files, parsed.nrefs)
 
     @property
     def members(self) -> tuple[Scorer, ...]:
-        """The scorers that compute: those that are averaged (an ensemble, ``against=both``), or itself."""
+        """The scorers that compute: the members of a mean (an ensemble, ``against=both``), or the scorer itself."""
         return tuple(member for _, averaged in self._averaged for member in averaged.members) or (self,)
 
     @property
@@ -119,8 +124,7 @@ class Scorer:
 
     @property
     def spec(self) -> AppliedSpec:
-        """The applied specification, with layer, limit, fingerprint and mean vector filled in; of an ensemble, those of
-        its members. Loads the models.
+        """The applied specification, with layer, limit, fingerprint and mean vector. Loads the models.
 
         Raises:
             ModelError: The model or another part is missing, or its content is not the signed one.
@@ -204,9 +208,10 @@ class Scorer:
         return make_baseline(self.spec, np.array(sides or [scores.scores]), seed)
 
     def combine(self, of_members: Sequence[ScoreSet]) -> ScoreSet:
-        """Return the weighted mean of the members' scores, segment by segment: ``sum_k w_k score_k / sum_k w_k``
-        (Herbold 2024, A.2), after each has reduced several references. Of ``against=both``, with the weights 1 - w and
-        w of references and sources (w is ``source_weight``), precision, recall and F1 are averaged, too.
+        """Average the members' scores, segment by segment: ``sum_k w_k score_k / sum_k w_k`` (Herbold 2024, A.2).
+
+        Each member has reduced several references before. With ``against=both``, references and sources have the
+        weights 1 - w and w (``source_weight``), and precision, recall and F1 are averaged, too.
         """
 
         def mean(side: str) -> list[float] | None:
@@ -260,9 +265,7 @@ class Scorer:
 
 
 def _split_mean(spec: MetricSpec) -> tuple[tuple[float, MetricSpec], ...]:
-    """Return what is averaged, with its weight: an ensemble's members, or the two texts of ``against=both``; nothing of
-    another metric.
-    """
+    """Return the weighted specifications of a mean: an ensemble's members, or both comparisons of ``against=both``."""
     if spec.metric is MetricName.ENSEMBLE:
         return tuple((member.weight, member.spec) for member in spec.members)
     if spec.against != "both":
@@ -302,20 +305,20 @@ def load(
     Warns:
         TwmdWarning: As for `parse_signature`.
     """
-    given: dict[str, Any] = {**keys}
+    arguments: dict[str, Any] = {**keys}
     if isinstance(metric, Signature) or (isinstance(metric, str) and "|" in metric):
         if preset is not None:
             raise SpecError(f"a signature fixes all keys: leave out preset={preset!r}.")
-        return Scorer.from_signature(metric, **given)
+        return Scorer.from_signature(metric, **arguments)
     if isinstance(metric, MetricSpec):
-        options, fixed = split_options(given if preset is None else {**given, "preset": preset}, ())
+        options, fixed = split_options(arguments if preset is None else {**arguments, "preset": preset}, ())
         if fixed:
             raise SpecError(
                 f"a specification fixes {', '.join(fixed)}: give run options only, or change it with spec.replace()."
             )
         return Scorer(metric, options)
     name = split_name(metric)[0] if isinstance(metric, str) else metric
-    options, spec_keys = split_options(given, entry(name).keys)
+    options, spec_keys = split_options(arguments, entry(name).keys)
     return Scorer(make_spec(metric, preset, **spec_keys), options)
 
 
@@ -395,20 +398,20 @@ def score_all(
         TwmdError: As for `Scorer.score`.
     """
     checked = check_scorers(scorers)
-    drop_missing = any(given.options.drop_missing for given in checked)
+    drop_missing = any(scorer.options.drop_missing for scorer in checked)
     segments = check_segments(predictions, references, sources, drop_missing=drop_missing)
     return score_segments(checked, segments, progress=progress)
 
 
 def check_scorers(scorers: Sequence[Scorer | str]) -> list[Scorer]:
     """Return scorers, at least one, made of names of metrics where these are given; raises `SpecError`."""
-    if isinstance(scorers, str | Scorer) or not all(isinstance(given, Scorer | str) for given in scorers):
+    if isinstance(scorers, str | Scorer) or not all(isinstance(scorer, Scorer | str) for scorer in scorers):
         raise SpecError('expected a list of metrics: ["twmd", "trwmd"], or of scorers: [load("twmd")].')
     if not scorers:
         raise SpecError('the list of metrics is empty: give at least one, as in ["twmd"].')
     made = {name: _scorer_of_name(name) for name in scorers if isinstance(name, str)}
     _LATEST[:] = list(made.values()) or _LATEST
-    return [made[given] if isinstance(given, str) else given for given in scorers]
+    return [made[scorer] if isinstance(scorer, str) else scorer for scorer in scorers]
 
 
 def _scorer_of_name(name: str) -> Scorer:
@@ -420,7 +423,10 @@ def _scorer_of_name(name: str) -> Scorer:
 
 
 class Hooks:
-    """What a call may do differently in `score_pairs`. These hooks change nothing."""
+    """What a call may do differently in `score_pairs`. These hooks change nothing.
+
+    `Ranks` (a distributed run) replaces `take` and `gather`, a shared pass of a service `known`, Ray's actors `sums`.
+    """
 
     def known(self, group: Sequence[Backend], pairs: Pairs) -> PairScores | None:
         """Return the scores of the pairs if they are known already, or None."""
@@ -444,7 +450,7 @@ class Hooks:
 
 
 def score_pairs(group: Sequence[Backend], pairs: Pairs, stage: Stage, hooks: Hooks | None = None) -> PairScores:
-    """Score pairs by the backends of a group, which share a model: the one way of every score."""
+    """Score pairs by the backends of a group, which share a model. Every score takes this way."""
     hooks = hooks or Hooks()
     known = hooks.known(group, pairs)
     if known is not None:
@@ -461,10 +467,16 @@ def score_segments(
     hooks: Hooks | None = None,
     rows: Sequence[int] = (),
 ) -> list[ScoreSet]:
-    """Score checked texts as `score_all` does; `rows` are the numbers of the segments in warnings (from 0 if not
-    given).
+    """Score checked texts by several metrics, each distinct text encoded once per model.
+
+    Args:
+        scorers: At least one.
+        segments: What `check_segments` returned.
+        progress: As for `Scorer.score`.
+        hooks: What this call does differently in `score_pairs`.
+        rows: The numbers of the segments in warnings; from 0 if empty.
     """
-    members = list(dict.fromkeys(member for given in scorers for member in given.members))
+    members = list(dict.fromkeys(member for scorer in scorers for member in scorer.members))
     # By the key `against`: None for references, or "source".
     members_of: dict[str | None, list[Scorer]] = {}
     for member in members:
@@ -496,12 +508,12 @@ def score_segments(
         for against, flagged in flags_of.items():
             warn_about_texts(pairs_of[against], flagged, rows)
         sets = [
-            results[given] if given in results else given.combine([results[member] for member in given.members])
-            for given in scorers
+            results[scorer] if scorer in results else scorer.combine([results[member] for member in scorer.members])
+            for scorer in scorers
         ]
-        for given, score_set in zip(scorers, sets, strict=True):
-            if given.nrefs is not None and given.nrefs != score_set.signature.nrefs:
-                warn_about_other_nrefs(given.nrefs, score_set.signature)
+        for scorer, score_set in zip(scorers, sets, strict=True):
+            if scorer.nrefs is not None and scorer.nrefs != score_set.signature.nrefs:
+                warn_about_other_nrefs(scorer.nrefs, score_set.signature)
     for message in dict.fromkeys(held):
         warn(message)
     return sets
@@ -572,8 +584,9 @@ def _explain_pairs(
     pairs: Pairs,
     scores: np.ndarray,
 ) -> Alignment:
-    """Recompute the alignment of a scored segment, as documented in `ScoreSet.explain`, by the scorer of a request; the
-    main scores of all pairs, shape (pairs,), say which reference is the best.
+    """Compute the alignment of a scored segment again (`ScoreSet.explain`), by the scorer of a request.
+
+    `scores` are *the* scores of all pairs, shape (pairs,): they say which reference is the best.
     """
     pair = _find(pairs, scores, segment, reference)
     backend = make_backend(*request)
@@ -587,13 +600,13 @@ def _explain_pairs(
                 "the model, or another part of these scores, has changed since: score the texts again to have them "
                 "explained."
             )
-        return Alignment(signature=signature, score=float(scores[pair]), **backend.explain(pairs, pair))
+        return backend.explain(pairs, pair, float(scores[pair]), signature)
     finally:
         backend.close()
 
 
 def _find(pairs: Pairs, scores: np.ndarray, segment: int, reference: int | None) -> int:
-    """Return the pair of a segment and one of its references; the reference that scores highest if none is given."""
+    """Return the pair of a segment and a reference; without `reference`, the one that scores highest."""
     if not 0 <= segment < len(pairs.counts):
         raise InputError(f"segment {segment} is out of range: there are {len(pairs.counts)}, counted from 0.")
     first, number = int(pairs.starts[segment]), int(pairs.counts[segment])

@@ -1,10 +1,9 @@
-"""``align=sentences``: the sentences of a document and of its reference are matched in order, and scored in pairs."""
+"""``align=sentences``: match the sentences of two documents in order, and score the matches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,19 +16,22 @@ from twmd_registry.registry.references import is_blank
 from twmd_registry.tensors import FLAGS, TEXT_FLAGS, TokenVectors, span_indices
 
 SentenceLink = tuple[slice, slice]
-"""The neighbouring sentences of the prediction and of the reference that are compared with each other."""
+"""Neighbouring sentences of the hypothesis, and of the reference, that are compared."""
 SIZES = ((1, 1), (2, 1), (1, 2))
-"""How many sentences of both sides a link may hold; of equally good links the first is taken."""
+"""Sentences per side of a link. Of equally good links the first wins."""
 ROUNDING = 1e-6
-"""Cosines that differ by less are equal: the order in which a processor adds decides about no best match."""
+"""Cosines that differ by less are equal, so that the order of additions decides no match."""
 SENTENCE_COUNTS = ("links", "unmatched_predictions", "unmatched_references")
-"""The rows that follow the scores of documents."""
+"""Rows below the scores of documents."""
 
 
 def split_documents(pairs: Pairs) -> tuple[Pairs, list[list[int]]]:
-    """Split the texts of pairs into lines that are not blank, and return the k-th sentences of both sides as pairs,
-    the shorter side filled up with the text 0, which is empty; and the numbers of every text's sentences. `counts` and
-    `starts` are those of document pairs.
+    """Split texts into sentences, their lines that are not blank; pair the k-th sentences of both sides.
+
+    The shorter side is filled up with text 0, which is empty. `counts` and `starts` are by pair of documents.
+
+    Returns:
+        The pairs of sentences, and the sentences of each text.
     """
     number = {"": 0}
     sentences = [
@@ -52,7 +54,7 @@ def split_documents(pairs: Pairs) -> tuple[Pairs, list[list[int]]]:
 
 
 def flags_of_documents(flags: np.ndarray, sentences: list[list[int]]) -> np.ndarray:
-    """Return the flags of documents: those of any of their sentences, but empty only where all are."""
+    """Return the flags of documents: a flag of any sentence, but ``empty`` only if all sentences are empty."""
     by_document = np.zeros(len(sentences), TEXT_FLAGS)
     for document, rows in enumerate(sentences):
         for name in FLAGS:
@@ -63,11 +65,14 @@ def flags_of_documents(flags: np.ndarray, sentences: list[list[int]]) -> np.ndar
 
 
 def match_sentences(hyp: np.ndarray, ref: np.ndarray) -> list[SentenceLink]:
-    """Return the links, in order, with the largest sum of ``cos - b``, by dynamic programming in O(nm), from the summed
-    token vectors of every sentence, shapes (n, D) and (m, D).
+    """Find the links with the largest sum of ``cos - b``, by dynamic programming in O(nm).
 
-    Links are monotone and share no sentence. ``cos`` is that of the summed vectors of both sides; b is the mean cosine
-    of two sentences neither of which is the other's best match, so that unrelated sentences stay unmatched.
+    Links are in order and share no sentence. ``cos`` compares the summed token vectors of both sides. b is the mean
+    cosine of sentences that are not each other's best match; below it, sentences stay unmatched.
+
+    Args:
+        hyp: Summed token vectors of each sentence; shape (n, D).
+        ref: Likewise; shape (m, D).
     """
     n, m, cosines = len(hyp), len(ref), _cosines(hyp, ref)
     unrelated = np.logical_and(*(cosines < cosines.max(axis, keepdims=True) - ROUNDING for axis in (0, 1)))
@@ -95,19 +100,38 @@ def match_sentences(hyp: np.ndarray, ref: np.ndarray) -> list[SentenceLink]:
 
 
 def _cosines(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the cosines of all vectors of two lists, 0 for a vector without direction."""
+    """Return the cosine of each x with each y; 0 for a zero vector."""
     scaled = [side / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-12) for side in (x, y)]
     return np.asarray(scaled[0] @ scaled[1].T)
 
 
-def match_documents(
-    units: TokenVectors, items: TokenItems, pairs: Pairs, chunk: slice
-) -> tuple[TokenVectors, TokenItems, Callable[..., Tensor], slice]:
-    """Match the sentences of every document pair in a chunk of `split_documents` by the units that are compared.
+class MatchedDocuments(NamedTuple):
+    """The K links of D pairs of documents."""
 
-    Returns the units of all K links, first those of predictions; the links' sides as items; a function from the scores
-    of links, shape (3, K), to those of documents; and which documents these are.
-    """
+    units: TokenVectors  # Of the hypothesis of each link, then of each reference
+    items: TokenItems  # Each side of a link is an item
+    place: slice  # The pairs of documents
+    document: Tensor  # The pair that a link belongs to; shape (K,)
+    linked: Tensor  # Sentences in each side of a link; shape (2, K)
+    sentences: Tensor  # Sentences of both documents; shape (2, D)
+
+    def average(self, scores: Tensor, *, one_sided: bool) -> Tensor:
+        """Average the scores of links, shape (3, K): a sentence has the score of its link, or 0 without one.
+
+        Precision is the mean over the n sentences of the hypothesis, recall over the m of the reference. F1, and the
+        one row of a one-sided metric, is the mean over both: ``sum_k (a_k + b_k) s_k / (n + m)``, with a_k and b_k
+        sentences in link k. `SENTENCE_COUNTS` follow; shape (6 or 4, D).
+        """
+        both = [torch.cat([side, side.sum(0, keepdim=True)]) for side in (self.linked, self.sentences)]
+        shares = scores * both[0] / both[1].clamp(min=1)[:, self.document]
+        rows = torch.cat([shares, torch.ones_like(self.linked[:1]), self.linked])
+        totals = rows.new_zeros(len(rows), self.sentences.shape[1]).index_add(1, self.document, rows)  # (6, D)
+        totals[4:] = self.sentences - totals[4:]
+        return totals[2:] if one_sided else totals
+
+
+def match_documents(units: TokenVectors, items: TokenItems, pairs: Pairs, chunk: slice) -> MatchedDocuments:
+    """Match the sentences of each pair of documents in a chunk of `split_documents`, by their units."""
     device = units.lengths.device
     weighted = units.vectors if units.weights is None else units.vectors * units.weights[:, None]
     owner = torch.repeat_interleave(units.lengths)
@@ -139,20 +163,10 @@ def match_documents(
     vectors = units.vectors.index_select(0, positions)
     number = np.arange(len(document))
     matched = items._replace(row=items.row[parts[np.cumsum(linked) - linked]], hyp=number, ref=number + len(document))
-    numbers = (np.array(document, dtype=np.int64), linked.reshape(2, len(document)).astype(float), sentences)
-    average = partial(_average, *(torch.from_numpy(array).to(device) for array in numbers))
-    return TokenVectors(vectors, lengths, weights=weights, rounding=units.rounding[positions]), matched, average, place
-
-
-def _average(document: Tensor, linked: Tensor, sentences: Tensor, scores: Tensor, *, one_sided: bool) -> Tensor:
-    """Return the scores of documents: every sentence has the score of its link, or 0 without one.
-
-    Precision is the mean over the n sentences of the prediction, recall over the m of the reference, F1 (and the score
-    of a one-sided metric, the only row then) over those of both, ``sum_k (a_k + b_k) s_k / (n + m)`` with a_k and b_k
-    the sentences of a link. `SENTENCE_COUNTS` follow; shape (6 or 4, D).
-    """
-    of_links, of_documents = (torch.cat([side, side.sum(0, keepdim=True)]) for side in (linked, sentences))
-    rows = torch.cat([scores * of_links / of_documents.clamp(min=1)[:, document], torch.ones_like(linked[:1]), linked])
-    totals = rows.new_zeros(len(rows), sentences.shape[1]).index_add(1, document, rows)  # (6, D)
-    totals[4:] = sentences - totals[4:]
-    return totals[2:] if one_sided else totals
+    counted = (np.array(document, dtype=np.int64), linked.reshape(2, len(document)).astype(float), sentences)
+    return MatchedDocuments(
+        TokenVectors(vectors, lengths, weights=weights, rounding=units.rounding[positions]),
+        matched,
+        place,
+        *(torch.from_numpy(array).to(device) for array in counted),
+    )

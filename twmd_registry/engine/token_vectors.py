@@ -1,6 +1,6 @@
-"""From encoded texts to the vectors that metrics compare.
+"""From encoded texts to the units that metrics compare: tokens or n-grams.
 
-The order: select tokens and weigh them, center, aggregate layers, replace unknown tokens, form n-grams, scale.
+In order: select and weigh tokens, center, aggregate layers, replace unknown and copied tokens, form n-grams, scale.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from twmd_registry.tensors import EPSILON, ZERO_TOLERANCE, EncodedTexts, TokenVe
 
 @dataclass(frozen=True, kw_only=True)
 class TokenView:
-    """What decides the vectors that are compared: settings of an applied specification, and what was fitted for them.
+    """The settings that decide token vectors, with the fitted parts.
 
-    Metrics with equal views share all vectors. What was fitted is not compared: its hashes are in the settings.
+    Metrics with equal views share all vectors. Fitted parts are not compared: the settings name them by hash.
     """
 
     layers: tuple[int, ...]
@@ -48,43 +48,43 @@ class TokenView:
     unknown: Unknown
     subwords: Subwords
     punctuation: Punctuation
-    stopwords: str | None  # The hash of the words that are left out
+    stopwords: str | None  # The hash of `stop_words`
     stopword_unit: StopwordUnit
     ngram: int | str | None
     idf: Idf | None
     centering: Centering
-    sources: bool  # Whether the second texts are sources, from which predictions may copy words
+    sources: bool  # Whether hypotheses are compared with sources, from which they may copy words
     vectors: Vectors
 
-    # Mean vectors by layer (background centering), of both sides or of each; shape (1, D) or (2, D)
+    # Background means by layer, for both sides or each; shape (1, D) or (2, D)
     means: dict[int, Tensor] | None = field(default=None, compare=False)
-    stop_words: frozenset[Phrase] = field(default=frozenset(), compare=False)  # Words that are left out
-    # Weights of token ids, for hypotheses and for references; each of shape (V,)
+    stop_words: frozenset[Phrase] = field(default=frozenset(), compare=False)  # Left out
+    # Weights of token ids in hypotheses and in references; each of shape (V,)
     weights: tuple[Tensor, Tensor] | None = field(default=None, compare=False)
 
     @property
     def groups_per_batch(self) -> int:
-        """Means per centering batch (or corpus): 1 for both sides, or 2."""
+        """Means per centering batch or corpus: one for both sides, or one each."""
         return 2 if self.centering.side == "separate" or len(self.centering.means) > 1 else 1
 
 
 class TokenItems(NamedTuple):
-    """The texts of a chunk, each once per centering group; once per side only with ``idf=corpus``, and once per source
-    with ``against=source``.
+    """The I items of a chunk: its distinct texts, once per centering group. With ``idf=corpus`` a text is another item
+    on each side; with ``against=source`` a hypothesis is another item for each source.
     """
 
-    row: np.ndarray  # The text's row in the encoded texts; shape (I,)
-    group: np.ndarray  # Its centering group; shape (I,)
-    side: np.ndarray  # 1 where it is weighed as a reference, else 0; shape (I,)
-    occurrences: np.ndarray  # How often the text is in that group; shape (I,)
+    row: np.ndarray  # The text, as a row of the encoded texts; shape (I,)
+    group: np.ndarray  # The centering group; shape (I,)
+    side: np.ndarray  # 1 if weighed as a reference, else 0; shape (I,)
+    occurrences: np.ndarray  # How often the text is in the group; shape (I,)
     groups: int  # Number of groups
-    partner: np.ndarray  # The row of the source that an item is a translation of, -1 for others; shape (I,)
-    hyp: np.ndarray  # The item of every pair's hypothesis; shape (pairs of the chunk,)
-    ref: np.ndarray  # The item of every pair's reference; likewise
+    partner: np.ndarray  # The row of a hypothesis's source; -1 for other items; shape (I,)
+    hyp: np.ndarray  # The item of each pair's hypothesis; shape (pairs of the chunk,)
+    ref: np.ndarray  # The item of each pair's reference; likewise
 
 
 def make_view(spec: AppliedSpec) -> TokenView:
-    """Return the view of an applied specification, without what was fitted."""
+    """Return the view of an applied specification, without fitted parts."""
     return TokenView(
         layers=spec.layers,
         aggregation=spec.aggregation,
@@ -103,9 +103,7 @@ def make_view(spec: AppliedSpec) -> TokenView:
 
 
 def make_items(view: TokenView, pairs: Pairs, chunk: slice, texts: np.ndarray) -> TokenItems:
-    """List the (text, group, side) combinations of a chunk and how often each occurs. `texts` are the numbers of the
-    encoded texts.
-    """
+    """List the items of a chunk; `texts` are the numbers of the encoded texts."""
     segment = pairs.segment[chunk]
     batch = np.zeros_like(segment)
     if view.centering.kind == "batch":
@@ -124,8 +122,8 @@ def make_items(view: TokenView, pairs: Pairs, chunk: slice, texts: np.ndarray) -
     keys, inverse = np.unique(both, return_inverse=True)
     keys, partner_of = keys // partners, keys % partners - 1
     hyp, ref = inverse[: len(segment)], inverse[len(segment) :]
-    # A hypothesis counts in its centering group once per segment, however many references it is paired with; of a
-    # document the sentences do, once per reference, and one that follows itself once.
+    # A hypothesis counts once per segment, however many references it has. (Sentences of a document count once per
+    # reference; a sentence that follows itself counts once.)
     first = np.r_[True, (segment[1:] != segment[:-1]) | (hyp[1:] != hyp[:-1])]
     occurrences = np.bincount(hyp[first], minlength=len(keys)) + np.bincount(ref, minlength=len(keys))
     return TokenItems(keys // 2 // groups, keys // 2 % groups, keys % 2, occurrences, groups, partner_of, hyp, ref)
@@ -134,9 +132,12 @@ def make_items(view: TokenView, pairs: Pairs, chunk: slice, texts: np.ndarray) -
 def select(
     view: TokenView, encoded: EncodedTexts, items: TokenItems, encoder: Encoder
 ) -> tuple[list[TokenVectors], Tensor | None, np.ndarray]:
-    """Return, by layer, the tokens of every item that take part, with their encoder vectors and weights; the items with
-    the weight 0 on every token, shape (I,), bool, or None without weights; and the rows of texts that keep
-    special tokens only.
+    """Select the tokens that take part, and weigh them.
+
+    Returns:
+        By layer, the tokens of all items with encoder vectors and weights.
+        The items whose tokens all have the weight 0; shape (I,), bool; None without weights.
+        The rows of texts that keep special tokens only.
     """
     keep = encoded.special <= SPECIAL_LEVEL[view.special]  # (T,)
     wordless = np.zeros(0, dtype=np.int64)
@@ -185,7 +186,10 @@ def select(
 def _weigh(
     tokens: TokenVectors, ids: Tensor, items: TokenItems, weights: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Return the weight of every token (T,), and which items have no positive weight (I,): those get equal weights."""
+    """Return the weight of each token, shape (T,), and the items without a positive weight, shape (I,).
+
+    Tokens of such an item get equal weights.
+    """
     owner = torch.repeat_interleave(tokens.lengths)  # (T,)
     side = torch.from_numpy(items.side).to(ids.device)[owner]  # (T,)
     weight = torch.stack(weights).to(ids.device)[side, ids]  # (T,)
@@ -195,9 +199,9 @@ def _weigh(
 
 
 def sum_groups(tokens: TokenVectors, group: Tensor, occurrences: Tensor, groups: int) -> Tensor:
-    """Sum the token vectors that count over G groups, each token once per occurrence of its text; the last column is
-    the number of tokens; shape (G, D + 1), float64. `group`, and the `occurrences` in it, are those of every
-    item, shape (I,).
+    """Sum the vectors of counted tokens in G groups; shape (G, D + 1), float64. The last column counts tokens.
+
+    `group` is the group of each item, and `occurrences` how often it is there; shape (I,).
     """
     vectors, lengths = tokens.vectors, tokens.lengths  # (T, D), (I,)
     owner = torch.repeat_interleave(lengths)  # (T,)
@@ -210,20 +214,27 @@ def sum_groups(tokens: TokenVectors, group: Tensor, occurrences: Tensor, groups:
 
 
 def means_of_groups(sums: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Return the means, from what `sum_groups` returned; shape (G, D); zero for a group without tokens."""
+    """Return the means of `sum_groups`; shape (G, D); zero for a group without tokens."""
     return (sums[:, :-1] / sums[:, -1:].clamp(min=1)).to(dtype)
 
 
 def center(
     layers: Sequence[TokenVectors], centering: CenteringKind, vectors: Vectors, means: Sequence[Tensor] | None = None
 ) -> list[TokenVectors]:
-    """Subtract a mean from token vectors and scale them to norm 1 (unless `vectors` is ``raw``), layer by layer (TWMD
-    paper, section 5), with the rounding errors of what is left. `means` are, by layer, those of every item, shape
-    (I, D), for ``batch``, ``corpus`` and ``background``; a `ValueError` without them.
+    """Subtract a mean from token vectors and scale them to norm 1 (unless ``raw``), layer by layer (TWMD paper,
+    section 5).
 
-    ``batch`` and ``corpus`` are one operation with different groups of texts, see `sum_groups`. A token of which
-    centering leaves nothing but rounding errors (`ZERO_TOLERANCE`) has no direction; it is dropped in every layer, so
-    an item may end up with no token at all (a one-word text under ``sentence`` centering does).
+    A token of which only rounding error is left (`ZERO_TOLERANCE`) has no direction and is dropped in every layer. So
+    an item may lose all tokens, as a one-word text does under ``sentence`` centering.
+
+    Args:
+        layers: Tokens by layer.
+        centering: The kind.
+        vectors: ``unit`` or ``raw``.
+        means: For ``batch``, ``corpus`` and ``background``: by layer, the mean of each item; shape (I, D).
+
+    Raises:
+        ValueError: The kind needs means, and there are none.
     """
     parts = []
     for k, tokens in enumerate(layers):
@@ -234,7 +245,7 @@ def center(
         if centering == "dimension":
             centered = centered - centered.mean(dim=1, keepdim=True)
         elif centering != "none":
-            if mean is None:  # batch, corpus and background take the means that they are given
+            if mean is None:
                 raise ValueError("this centering needs means: sum_groups(...) or a background vector.")
             centered = centered - mean.index_select(0, torch.repeat_interleave(tokens.lengths))
         norms = torch.linalg.vector_norm(centered, dim=1)  # (T,)
@@ -254,7 +265,7 @@ def center(
 
 
 def sum_items(tokens: TokenVectors, items: TokenItems) -> Tensor:
-    """Return the sums of every centering group, as `sum_groups`."""
+    """Return `sum_groups` by centering group."""
     device = tokens.vectors.device
     return sum_groups(
         tokens, torch.from_numpy(items.group).to(device), torch.from_numpy(items.occurrences).to(device), items.groups
@@ -270,11 +281,18 @@ def make_units(
     *,
     weightless: Tensor | None,
 ) -> tuple[TokenVectors, TokenVectors]:
-    """Return one vector for every token of every item, centered in every layer, then aggregated; and the units that are
-    compared: those tokens or n-grams of them, each with its weight, scaled to norm 1 unless the view asks for raw ones.
+    """Center the tokens of each layer, aggregate layers, and form units.
 
-    `layers` and `weightless` are as `select` returns them (n-grams of weightless items have the weight 1, as without
-    idf); `corpus` are the sums over the whole corpus, for ``centering=corpus``, shape (L, G, D + 1).
+    Args:
+        view: The settings.
+        encoded: The encoded texts.
+        layers: Tokens by layer, from `select`.
+        items: The items of the chunk.
+        corpus: For ``centering=corpus``: `sum_groups` of the corpus by layer; shape (L, G, D + 1).
+        weightless: From `select`; n-grams of such items have the weight 1, as without idf.
+
+    Returns:
+        The centered tokens, and the units: tokens or n-grams with weights, of norm 1 unless ``vectors=raw``.
     """
     device = encoded.codes.device
     means = None
@@ -308,8 +326,9 @@ def make_units(
 
 
 def _replace_tokens(view: TokenView, encoded: EncodedTexts, tokens: TokenVectors) -> TokenVectors:
-    """Give every unknown token the direction that belongs to its surface string, and every copied token that of its
-    piece; the vector's norm stays.
+    """Turn unknown tokens to the direction of their surface string, and copied tokens to that of their piece.
+
+    Norms stay.
     """
     codes = (encoded.codes if view.unknown == "apart" else torch.zeros_like(encoded.codes))[tokens.positions]  # (T,)
     if tokens.copied is not None:
@@ -317,25 +336,27 @@ def _replace_tokens(view: TokenView, encoded: EncodedTexts, tokens: TokenVectors
     positions = torch.nonzero(codes).squeeze(1)  # (U,)
     if not len(positions):
         return tokens
-    different, which = torch.unique(codes[positions], return_inverse=True)
-    directions = np.stack([_direction(code, tokens.vectors.shape[1]) for code in different.tolist()])
+    distinct, which = torch.unique(codes[positions], return_inverse=True)
+    directions = np.stack([_direction(code, tokens.vectors.shape[1]) for code in distinct.tolist()])
     norms = torch.linalg.vector_norm(tokens.vectors[positions], dim=1, keepdim=True)  # (U, 1)
     replaced = torch.from_numpy(directions).to(tokens.vectors)[which] * norms  # (U, D)
     return tokens._replace(vectors=tokens.vectors.index_copy(0, positions, replaced))
 
 
 def _direction(code: int, width: int) -> np.ndarray:
-    """Return a pseudo-random unit vector of signs, the same on every machine; shape (D,). The cosine of two has mean 0
-    and variance 1/D.
+    """Return a pseudo-random unit vector of signs, the same on each machine; shape (D,).
+
+    The cosine of two has mean 0 and variance 1/D.
     """
     bits = np.frombuffer(hashlib.shake_256(code.to_bytes(8, signed=True)).digest(math.ceil(width / 8)), dtype=np.uint8)
     return (2.0 * np.unpackbits(bits)[:width] - 1) / math.sqrt(width)
 
 
 def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
-    """Replace tokens by all windows of n neighbours (or of a whole ``sentence``), with stride 1 (Eq. 3): the weighted
-    mean of their vectors, with the sum of their weights. A text of fewer tokens is one window. A window whose tokens
-    weigh nothing weighs nothing, and has their plain mean.
+    """Replace tokens by windows of n neighbours, or of a whole ``sentence``, with stride 1 (Eq. 3).
+
+    A window has the weighted mean of its tokens' vectors and the sum of their weights; if these are all 0, the plain
+    mean and the weight 0. A text of fewer than n tokens is one window.
     """
     width = tokens.lengths if n == SENTENCE else tokens.lengths.clamp(max=int(n))  # (I,)
     windows = torch.where(tokens.lengths > 0, tokens.lengths - width + 1, 0)  # (I,)
@@ -360,7 +381,7 @@ def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
 
 
 def scale_to_norm_one(tokens: TokenVectors) -> TokenVectors:
-    """Scale vectors to norm 1; drop a vector that is only rounding error."""
+    """Scale vectors to norm 1; drop those that are only rounding error."""
     norms = torch.linalg.vector_norm(tokens.vectors, dim=1, keepdim=True)
     keep = ~(norms.squeeze(1) <= ZERO_TOLERANCE * tokens.rounding)  # NaN is no absence
     # A dropped vector is divided by 1, as in `center`.
@@ -369,8 +390,10 @@ def scale_to_norm_one(tokens: TokenVectors) -> TokenVectors:
 
 
 def positions_of(view: TokenView, tokens: TokenVectors, units: TokenVectors, item: int) -> list[Tensor]:
-    """Return, for each unit of an item, the positions of its tokens in the encoded texts, from what `make_units`
-    returned; raise a `ValueError` if the tokens were encoded without their positions.
+    """Return the positions of each unit's tokens in the encoded texts.
+
+    Raises:
+        ValueError: The tokens have no positions.
     """
     if tokens.positions is None or units.positions is None:
         raise ValueError("these tokens have no positions: select them by `select`.")

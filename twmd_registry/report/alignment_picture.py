@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.cells import cell_len
 
-from twmd_registry.engine.alignment import HEADINGS, heat_map_variables, label, second_text
+from twmd_registry.engine.alignment import HEADINGS, against_of, heat_map_variables, label
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.messages import menu
 from twmd_registry.registry.paths import write_file
@@ -66,7 +66,7 @@ def check_drawable(alignment: Alignment, max_tokens: int = MAX_TOKENS) -> None:
     """Raise InputError if a text has no tokens, and SpecError if it has more than `max_tokens`."""
     rows, columns = len(alignment.hypothesis), len(alignment.reference)
     if not rows or not columns:
-        side = second_text(alignment) if rows else "hypothesis"
+        side = against_of(alignment) if rows else "hypothesis"
         raise InputError(f"there is nothing to draw: the {side} has no tokens.")
     if max(rows, columns) > max_tokens:
         more = f"'twmd align' draws up to {MAX_TOKENS}" if max_tokens < MAX_TOKENS else "explain(i) gives the data"
@@ -119,7 +119,7 @@ def _draw_side(panel: SubFigure, alignment: Alignment, side: str, labels: Sequen
     """Draw one side: heading, heat map with its tokens, marginal bars along both axes, colour bar."""
     plan = alignment.plans[side]
     (rows, columns), most, negative = plan.shape, float(np.abs(plan).max()) or 1.0, bool((plan < 0).any())
-    panel.suptitle(HEADINGS[side].format(second=second_text(alignment)).replace(", ", ",\n"), fontsize=9)
+    panel.suptitle(HEADINGS[side].format(against=against_of(alignment)).replace(", ", ",\n"), fontsize=9)
     ratios = {"width_ratios": (columns * cell, BAR), "height_ratios": (rows * cell, BAR)}
     (heat, right), (below, corner) = panel.subplots(2, 2, gridspec_kw=ratios)
     corner.set_axis_off()
@@ -134,7 +134,7 @@ def _draw_side(panel: SubFigure, alignment: Alignment, side: str, labels: Sequen
     grid: dict[str, Any] = {"colors": "#d0d0d0", "linewidths": 0.5 if cell > 0.2 else 0.25}
     heat.hlines(np.arange(1, rows) - 0.5, -0.5, columns - 0.5, **grid)
     heat.vlines(np.arange(1, columns) - 0.5, -0.5, rows - 0.5, **grid)
-    heat.set_xlabel(f"{second_text(alignment)} ({columns})", fontsize=8)
+    heat.set_xlabel(f"{against_of(alignment)} ({columns})", fontsize=8)
     heat.xaxis.set_label_position("top")
     heat.set_ylabel(f"hypothesis ({rows})", fontsize=8)
     _draw_bars(right, plan.sum(1), upright=False)
