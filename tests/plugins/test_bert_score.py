@@ -16,7 +16,7 @@ import torch
 import twmd_registry
 from experiments.bert_score import read_figures, write_table
 from tests.tiny import DEPTH, change_json
-from twmd_registry.errors import TwmdWarning
+from twmd_registry.errors import SpecError, TwmdWarning
 from twmd_registry.plugins import bert_score as ours
 from twmd_registry.registry.bert_score import TABLE
 
@@ -194,3 +194,21 @@ def test_evaluate_bertscore_arguments_work_with_the_preset(model: str) -> None:
     assert evaluate.load(twmd_registry.path("bertscore_centered"), "bertscore").scorer.requested.values()["layer"] == 17
     with pytest.raises(ValueError, match="all_layers"):
         metric.compute(**texts, **arguments | {"all_layers": True})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "conflict"),
+    [
+        ({"num_layers": 4, "layer": 3}, "layer=3"),
+        ({"lang": "en", "model": "embedded"}, "model=embedded"),
+        ({"batch_size": 2, "padding": 64}, "padding=64"),
+    ],
+)
+def test_an_argument_and_a_key_that_say_the_same_are_refused(arguments: dict[str, Any], conflict: str) -> None:
+    with pytest.raises(SpecError, match=conflict):
+        ours.read_arguments(arguments)
+
+
+def test_a_layer_that_is_given_is_read_instead_of_the_table() -> None:
+    assert ours.read_arguments({"model_type": "roberta-large", "layer": 3})["layer"] == 3
+    assert ours.read_arguments({"model_type": "roberta-large"})["layer"] == 17

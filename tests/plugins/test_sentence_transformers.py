@@ -12,7 +12,7 @@ import torch
 
 import twmd_registry
 from tests import tiny
-from twmd_registry.errors import InputError, SpecError
+from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.models.sentence import replace_network
 
@@ -115,9 +115,31 @@ def test_wrong_settings_are_refused_immediately() -> None:
     for metric, keys in (("stsscore", {}), ("ensemble", {}), ("twmd", {"model": "a"}), ("twmd", {"clip": "yes"})):
         with pytest.raises(SpecError):
             MetricEvaluator(FIRST, SECOND, RATINGS, metric, **keys)  # type: ignore[arg-type]
-    for ratings in (RATINGS[1:], [*RATINGS[1:], math.nan]):
+    for ratings in (
+        RATINGS[1:],
+        [*RATINGS[1:], math.nan],
+        ["high", *RATINGS[1:]],
+        None,
+        [1] * 6,
+        [10**400, *RATINGS[1:]],
+    ):
         with pytest.raises(InputError, match="ratings"):
-            MetricEvaluator(FIRST, SECOND, ratings)
+            MetricEvaluator(FIRST, SECOND, ratings)  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match="sources"):
+        MetricEvaluator(FIRST, SECOND, RATINGS, against="source")
     for wrong in ({"metric": "moverscore"}, {"temperature": 0}):
         with pytest.raises(SpecError):
             WordMoverLoss(None, **wrong)
+
+
+def test_labels_outside_0_and_1_are_refused_and_equal_scores_are_named(tmp_path: Path) -> None:
+    from twmd_registry.plugins.sentence_transformers import MetricEvaluator, WordMoverLoss
+
+    model = new_model(tmp_path / "base")
+    columns = [model.preprocess(texts) for texts in (FIRST, SECOND)]
+    for labels in (torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 5.0]), torch.full((6,), math.nan), None):
+        with pytest.raises(InputError, match="from 0 to 1"):
+            WordMoverLoss(model)(columns, labels)
+    evaluator = MetricEvaluator(["a cat"] * 2, ["a cat"] * 2, [0.0, 1.0], **KEYS)
+    with pytest.warns(TwmdWarning, match="equal"):
+        assert math.isnan(evaluator(model)["twmd_pearson"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple, TypeAlias
@@ -97,5 +97,5 @@ def check_scores(where: str, numbers: Sequence[float], segments: int) -> None:
         raise InputError(f"{where}: expected one score per segment ({segments}), found {len(numbers)}.")
     for row, number in enumerate(numbers):
         is_number = isinstance(number, Real) and not isinstance(number, bool)
-        if not is_number or not math.isfinite(number):
+        if not is_number or not -sys.float_info.max <= number <= sys.float_info.max:
             raise InputError(f"{where}, row {row}: expected a finite number, not {number!r}.")

@@ -103,6 +103,8 @@ def _check_value(where: str, option: Option, value: str) -> str:
         is_order = option.argument != "smooth_value"
         if not re.fullmatch(r"\d{1,3}" if is_order else r"\d{1,9}(\.\d{1,9})?", value) or float(value) > MAX_NUMBER:
             raise SpecError(f"{where}: expected a {'whole ' * is_order}number from 0 to {MAX_NUMBER}.")
+        if option.argument == "char_order" and int(value) == 0:
+            raise SpecError(f"{where}: expected 1 or more.")
         return value
     from sacrebleu.metrics.bleu import BLEU
 

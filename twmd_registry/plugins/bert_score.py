@@ -332,7 +332,8 @@ def read_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """
     if arguments.get("all_layers"):
         raise SpecError("all_layers gives many scores per segment: use twmd_registry.plugins.bert_score.score.")
-    keys = {name: value for name, value in arguments.items() if name not in ARGUMENTS}
+    keys = dict[str, Any]()
+    own = {name: value for name, value in arguments.items() if name not in ARGUMENTS and value is not None}
     if isinstance(arguments.get("idf"), bool):
         keys["idf"] = "references" if arguments["idf"] else "none"
     lang = None if arguments.get("lang") is None else str(arguments["lang"]).lower()
@@ -340,7 +341,7 @@ def read_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if model:
         keys["model"] = model
     layer = arguments.get("num_layers") if arguments.get("num_layers") is not None else layer_of_model(str(model))
-    if layer is not None:
+    if layer is not None and (arguments.get("num_layers") is not None or "layer" not in own):
         keys["layer"] = layer
     if arguments.get("batch_size") is not None:
         keys["padding"] = arguments["batch_size"] if arguments["batch_size"] > 1 else "none"
@@ -348,7 +349,11 @@ def read_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
         if not (lang or arguments.get("baseline_path")):
             raise SpecError("rescale_with_baseline needs a language's baseline: pass lang, or baseline_path.")
         keys["baseline"] = arguments.get("baseline_path") or f"bert_score:{lang}"
-    return keys
+    if both := [name for name in keys if name != "idf" and name in own]:
+        raise SpecError(
+            f"{both[0]}={own[both[0]]} and an argument of bert_score that sets it to {keys[both[0]]}: give one."
+        )
+    return own | keys
 
 
 def _strip(texts: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,9 +14,10 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss, normalize
 
 from twmd_registry.align import align, combine_sides, similarities
+from twmd_registry.comparison.external import check_scores
 from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.scorer import load
-from twmd_registry.engine.shared_passes import check_keeps_rows
+from twmd_registry.engine.shared_passes import check_needs_no_sources
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.models.sentence import moved_module
@@ -78,16 +78,16 @@ class MetricEvaluator(moved_module("evaluation").SentenceEvaluator):  # type: ig
         if keys.get("model") is not None or keys.get("adapter") is not None:
             raise SpecError("model and adapter are those in training: leave them out.")
         self._segments = check_segments(predictions, references)
-        self._ratings = [float(rating) for rating in ratings]
-        if len(self._ratings) != len(self._segments.predictions) or not all(map(math.isfinite, self._ratings)):
-            raise InputError(
-                f"there are {len(self._ratings)} ratings for {len(self._segments.predictions)} segments: expected one "
-                "finite number each."
-            )
+        numbers = ratings.tolist() if hasattr(ratings, "tolist") else [*(ratings or ())]
+        numbers = [float(number) if isinstance(number, bool) else number for number in numbers]
+        check_scores("ratings", numbers, len(self._segments.predictions))
+        self._ratings = [float(number) for number in numbers]
+        if len(set(self._ratings)) < 2:
+            raise InputError(f"all {len(self._ratings)} ratings are equal: a correlation needs different ones.")
         self._metric, self._keys = str(metric), dict[str, Any](keys)
         self._preset = preset or ("published" if metric == MetricName.SBERT else "paper")
         # Raises SpecError now, not after an epoch; loads no model.
-        check_keeps_rows(load(self._metric, self._preset, **{**self._keys, "model": "model"}))
+        check_needs_no_sources(load(self._metric, self._preset, **{**self._keys, "model": "model"}))
         self.signature: str | None = None
         self.name = name
         self.primary_metric = f"{name}_{metric}_pearson" if name else f"{metric}_pearson"
@@ -119,6 +119,8 @@ class MetricEvaluator(moved_module("evaluation").SentenceEvaluator):  # type: ig
                 self._warned.add(notice)
                 warn(notice)
         self.signature = str(scores.signature)
+        if len(set(scores.scores)) == 1:
+            warn(f"{self._metric}: all {len(scores.scores)} scores are equal, so that the correlations are undefined.")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", stats.ConstantInputWarning)  # all scores are equal: NaN
             results = {
@@ -188,6 +190,8 @@ class WordMoverLoss(nn.Module):
         sides = [self._read(features) for features in sentence_features]
         if len(sides) != 2:
             raise InputError(f"WordMoverLoss compares two columns of texts, not {len(sides)}.")
+        if labels is None or not bool(((labels >= 0) & (labels <= 1)).all()):
+            raise InputError(f"WordMoverLoss needs ratings from 0 to 1 as labels, not {labels}: scale them.")
         x, y = sides
         selves = (align(similarities(side, side), side, side, self._spec)[0] for side in sides)
         f1 = combine_sides(align(similarities(x, y), x, y, self._spec), tuple(selves))[2]  # type: ignore[arg-type]
