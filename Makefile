@@ -4,7 +4,7 @@
 # make presets choose the embedded presets again (WMT=folder with wmt15.jsonl and wmt16.jsonl): build/presets/*/preset.toml
 # make cards   write hub_cards/ again from the registry and twmd_registry/data/cards
 # make goldens add a new metric's scores to what `twmd setup selfcheck` compares with, and its signatures to the tests'
-# make pictures  draw the pictures of agreement again (MTE: a folder with wmt23, as mt-metrics-eval has it): docs/pictures
+# make pictures  draw the documentation's pictures again (MTE: a folder with wmt23, as mt-metrics-eval has it): docs/pictures
 # make locked  write versions and hashes of what make demo and make test install again: locked (NEWER=--upgrade: the newest that fit)
 # make fuzz    give every reader of files and strings 100,000 broken ones, not a hundred as the tests, or as many as 5 minutes of 2 processes allow
 # make dist    build and check the wheel and the sdist, and list what is installed with the wheel (SBOM, CycloneDX): dist
@@ -156,6 +156,9 @@ PICTURES := build/pictures
 DRAW = $(BIN)/twmd correlate mte:$(MTE)/wmt23/,pair=en-de -m 'twmd;preset=multilingual-tuned' chrf --resamples 0
 pictures: $(VENV)/.dev
 	mkdir -p docs/pictures
+	$(BIN)/python -m experiments bench tradeoff
+	$(BIN)/twmd align "The ferry did not sail because of the storm." "Because of a storm, the boat stayed in port." \
+	  --set output=recall -o docs/pictures/alignment.svg
 	$(DRAW) --correlation acc_eq -o $(PICTURES)/segments
 	cp $(PICTURES)/segments/scatter.png docs/pictures/wmt23-scatter.png
 	$(DRAW) --correlation spa --level system -o $(PICTURES)/systems

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,7 +20,7 @@ def on_page_markdown(markdown: str, **_page: Any) -> str:
     for marker, lines in LINES.items():
         if marker in markdown:
             markdown = markdown.replace(marker, "\n".join(lines()))
-    return markdown
+    return re.sub(r"(?<=\d) ±(?=\d)", "\u00a0±", markdown)  # an interval stays beside its number
 
 
 def sections(group: click.Group, path: str) -> Iterator[str]:

@@ -55,12 +55,14 @@ def test_page_of_a_challenge_set_has_no_accuracy_of_systems(data: str, run: Run)
 def test_pictures_of_the_documentation_are_small_and_drawn_by_this_package() -> None:
     page = (DOCS / "agreement.md").read_text(encoding="utf-8")
     names = re.findall(r"!\[[^]]+\]\(([^)]+)\)", page)
-    assert names == ["pictures/wmt23-scatter.png", "pictures/wmt23-spa.svg"]
+    assert names == [f"pictures/{name}" for name in ("tradeoff.svg", "wmt23-scatter.png", "wmt23-spa.svg")]
     screenshots = "pictures/demo.png", "pictures/report.png"  # see check_screenshot
     pages = [(DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("score-files", "compare-and-publish")]
     assert all(f"({name})" in page for name, page in zip(screenshots, pages, strict=True))
-    assert sorted(DOCS.joinpath("pictures").iterdir()) == sorted(DOCS / name for name in (*names, *screenshots))
-    for name in names:
+    alignment = "pictures/alignment.svg"
+    assert f"({alignment})" in pages[0]
+    assert sorted(DOCS.joinpath("pictures").iterdir()) == sorted(DOCS / name for name in (*names, *screenshots, alignment))
+    for name in (*names[1:], alignment):
         content = (DOCS / name).read_bytes()
         made = b"Software\0twmd-registry " if name.endswith(".png") else b">twmd-registry "
         assert made in content
