@@ -147,7 +147,7 @@ def test_tables_of_agreement_hold_the_measured_numbers_only() -> None:
                 for group, cell in zip(groups, cells, strict=True):
                     kind, where = ("kendall", "mean") if group == "Kendall, mean" else (correlation, group)
                     if len(values := cell.split(" ±")) == 2:
-                        printed.add(("wmt17", name.split("`")[1], kind, where, *values))
+                        printed.add(("wmt17", name.strip("`"), kind, where, *values))
     assert printed == {row for row in measured_correlations() if row[0] == "wmt17"}
     assert len(printed) == 2 * len(MetricName) * 8
     assert {data for data, *_ in measured_correlations()} == set(DATA)

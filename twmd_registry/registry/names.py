@@ -61,8 +61,8 @@ EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 UNKNOWN_SHARE = 0.1
 """Share of unknown tokens in a text above which a warning is raised."""
 EMBEDDED_READS = (
-    "English only, in lower case and without accents: 'US' and 'us', 'schön' and 'schon', 'años' and 'anos' are "
-    "the same text to it; of other scripts it knows single characters at most, and the rest are unknown tokens"
+    "English only, ignoring case and accents: 'US' and 'us', 'schön' and 'schon', 'años' and 'anos' are the same text "
+    "to it. Of other scripts it knows at most single characters; the rest become unknown tokens"
 )
 """Texts that `EMBEDDED_MODEL` can read, as the end of a sentence in documentation, cards and the demo."""
 EMBEDDED_WEIGHTS = "1fc0b414cb8ad66600be4557bad9f4994043b18cb83c15ffc60e45ba74e0f1f7"
