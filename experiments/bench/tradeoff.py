@@ -168,7 +168,7 @@ def up(pearson: float) -> float:
 
 def picture(rows: list[Row]) -> Iterator[str]:
     """Yield the lines of an SVG for light and dark pages."""
-    described = "Agreement with people (Pearson, WMT17) and pace of " + ", ".join(row.name for row in rows)
+    described = "Agreement with people (Pearson, WMT17) and pace of " + "; ".join(row.name for row in rows)
     yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
     yield f"<title>{escape(described)}</title><style>{STYLE}</style>"
     for pace in (1, 10, 100, 1000, 10000):

@@ -61,7 +61,9 @@ def test_pictures_of_the_documentation_are_small_and_drawn_by_this_package() -> 
     assert all(f"({name})" in page for name, page in zip(screenshots, pages, strict=True))
     alignment = "pictures/alignment.svg"
     assert f"({alignment})" in pages[0]
-    assert sorted(DOCS.joinpath("pictures").iterdir()) == sorted(DOCS / name for name in (*names, *screenshots, alignment))
+    assert sorted(DOCS.joinpath("pictures").iterdir()) == sorted(
+        DOCS / name for name in (*names, *screenshots, alignment)
+    )
     for name in (*names[1:], alignment):
         content = (DOCS / name).read_bytes()
         made = b"Software\0twmd-registry " if name.endswith(".png") else b">twmd-registry "
