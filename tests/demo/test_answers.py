@@ -31,6 +31,7 @@ from twmd_registry.demo.answers import (
     explain_signature,
     offered_presets,
     preset_for,
+    read_link,
     read_pasted,
     read_upload,
     score_file,
@@ -123,6 +124,15 @@ def test_setting_moves_its_metrics_and_no_others() -> None:
     assert (moved, after[3]) == ({"twmd", "trwmd"}, [])
     assert before[1] != after[1]
     assert "temperature:0.02" in after[2]
+
+
+def test_link_keeps_what_is_offered_here() -> None:
+    values = ["h", "r", "", False, *("twmd", "embedded", 0, "preset", "preset") * 2]
+    link = {"compare": "true", "centering": "batch", "metric2": "bleu", "preset": "nosuch", "temperature": "x"}
+    read, problems = read_link(link, values)
+    assert read == [*values[:3], True, *values[4:8], "batch", *values[9:]]
+    assert len(problems) == 3
+    assert all(name in " ".join(problems) for name in ("metric2", "preset", "temperature"))
 
 
 def test_metric_without_plan_explains_why() -> None:

