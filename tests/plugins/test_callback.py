@@ -184,6 +184,14 @@ class TestTeacherForced:
         with pytest.raises(InputError, match=r"of shape \(2,"):
             callback()(EvalPrediction(predictions=ids, label_ids=WHOLE))
 
+    @pytest.mark.parametrize(
+        ("wrong", "words"),
+        [({"tokenizer": None}, "tokenizer"), ({"tokenizer": "bert"}, "tokenizer"), ({"offload": "disk"}, "offload")],
+    )
+    def test_what_is_no_tokenizer_or_place_is_refused(self, wrong: dict[str, Any], words: str) -> None:
+        with pytest.raises(SpecError, match=words):
+            RegistryCallback(**{"tokenizer": tiny.tokenizer(), "metrics": [Exact()], **wrong})
+
     def test_unknown_type_is_refused(self) -> None:
         with pytest.raises(SpecError, match="teacher_forced='casual': did you mean 'causal'"):
             callback("casual")

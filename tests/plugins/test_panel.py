@@ -144,6 +144,8 @@ def test_non_finite_number_is_omitted_with_a_warning() -> None:
         ([], "metrics is empty"),
         (["twmd", "twmd"], "two metrics would be called 'twmd'"),
         ([3], "3 is not a metric"),
+        (["twdm"], "did you mean 'twmd'.*evaluate does not load it"),
+        (["bleu;tok=xx"], "tok=xx"),
         (["ensemble(twdm)"], "did you mean 'twmd'"),
         ([type("Nameless", (), {"compute": lambda self: {}})()], "has no name"),
     ],
@@ -151,6 +153,12 @@ def test_non_finite_number_is_omitted_with_a_warning() -> None:
 def test_non_metric_is_refused(metrics: Any, words: str) -> None:
     with pytest.raises(SpecError, match=words):
         make_panel(metrics)
+
+
+def test_options_of_sacrebleus_metrics_are_in_their_names() -> None:
+    scored = score_evaluation(make_panel(["bleu", "bleu;tok=char"]), ["a cat sat here"], ["a cat sat there"])
+    assert {*scored.values} == {"bleu", "bleu_tok_char"}
+    assert "tok:char" in scored.signatures["bleu_tok_char"]
 
 
 def test_keys_that_collide_are_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
@@ -12,6 +13,7 @@ import numpy as np
 from datasets import Value
 
 from twmd_registry.comparison.cells import MetricColumn
+from twmd_registry.comparison.lexical import canonical_lexical, is_lexical
 from twmd_registry.comparison.systems import compare_systems
 from twmd_registry.engine.distributed import Ranks, score_over_ranks, world_size
 from twmd_registry.engine.pairs import Segments, check_segments
@@ -19,7 +21,7 @@ from twmd_registry.engine.result import NOTED, ScoreSet
 from twmd_registry.engine.scorer import Scorer, load
 from twmd_registry.engine.shared_passes import check_keeps_rows
 from twmd_registry.errors import SpecError
-from twmd_registry.messages import warn
+from twmd_registry.messages import menu, warn
 from twmd_registry.registry.metric_spec import split_name
 from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS, MetricName
 from twmd_registry.registry.signature import Signature
@@ -122,8 +124,9 @@ def make_panel(metrics: Iterable[Any] | Mapping[str, Any], keep_references: int 
 
 def _open(metric: Any, keep_references: int | str) -> tuple[str | None, Any]:
     """Return a metric's usual name, and its entry in a `Panel`."""
-    if isinstance(metric, str) and metric in LEXICAL_NAMES:
-        return metric, metric
+    if isinstance(metric, str) and is_lexical(metric):
+        metric = canonical_lexical(metric)
+        return re.sub(r"\W+", "_", metric), metric
     if isinstance(metric, Signature) or (
         isinstance(metric, str) and ("|" in metric or split_name(metric)[0] in set(MetricName))
     ):
@@ -132,7 +135,12 @@ def _open(metric: Any, keep_references: int | str) -> tuple[str | None, Any]:
     elif isinstance(metric, str):
         import evaluate
 
-        metric = evaluate.load(metric)
+        try:
+            metric = evaluate.load(metric)
+        except (OSError, ImportError, ValueError) as error:
+            choices = menu(metric, [*MetricName, *LEXICAL_NAMES])
+            reason = " ".join(str(error).split())
+            raise SpecError(f"unknown metric {metric!r}; {choices}. evaluate does not load it: {reason}") from error
     # Our classes for other frameworks have a scorer.
     our_scorer = metric if isinstance(metric, Scorer) else getattr(metric, "scorer", None)
     if isinstance(our_scorer, Scorer):

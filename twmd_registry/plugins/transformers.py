@@ -396,6 +396,8 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         """
         self.panel, self.prefix = make_panel(metrics, keep_references), prefix or ""
         self._scorers = [metric for metric in self.panel.values() if isinstance(metric, Scorer)]
+        if not callable(getattr(tokenizer, "batch_decode", None)):
+            raise SpecError(f"expected the tokenizer of the model that is trained, not {tokenizer!r:.60}.")
         self._tokenizer = tokenizer
         if teacher_forced not in get_args(TeacherForced):
             raise SpecError(f"teacher_forced={teacher_forced!r}: {menu(str(teacher_forced), get_args(TeacherForced))}.")
@@ -404,6 +406,8 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         self._given: dict[str, References] = {"references": references, "sources": sources}
         self._labels_of: dict[str, str] = {}
         self._dataset: Any = None
+        if offload is not None and offload not in OFFLOAD:
+            raise SpecError(f"offload={offload!r}: {menu(str(offload), OFFLOAD)}.")
         self._offload = None if offload is None else OFFLOAD[offload]
         self._predictions: list[str] = []
         self._labels: list[str] = []
