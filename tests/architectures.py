@@ -1,4 +1,4 @@
-"""Tiny configurations of many architectures, by the names that transformers gives them."""
+"""Tiny configurations of many architectures, by their names in transformers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "mamba": _SIZE | _ENDS | {"hidden_size": WIDTH, "num_hidden_layers": DEPTH, "state_size": 4},
 }
 UNPADDED = {"mobilebert", "convbert", "nystromformer", "yoso", "fnet", "big_bird", "bigbird_pegasus", "reformer"}
-"""Those whose vectors depend on padding."""
+"""Architectures whose vectors depend on padding."""
 _PERCEIVER = {"d_model": WIDTH, "d_latents": WIDTH, "num_latents": 4, "num_self_attends_per_block": DEPTH}
 REFUSED: dict[str, dict[str, dict[str, Any]]] = {
     "at random": {"reformer": _CHUNKS | {"attn_layers": ["local", "lsh", "local"]}},
@@ -77,10 +77,10 @@ REFUSED: dict[str, dict[str, dict[str, Any]]] = {
         "canine": {name: value for name, value in _BERT.items() if name != "vocab_size"},
         "perceiver": _SIZE | _PERCEIVER | {"num_self_attention_heads": 2, "num_cross_attention_heads": 2},
     },
-    "depend on the text alone": {  # its experts have room for a share of a batch's tokens
+    "depend on the text alone": {  # the capacity of its experts is a share of a batch's tokens
         "nllb-moe": _BART
         | {"num_experts": 4, "encoder_sparse_step": 1, "expert_capacity": 2, "moe_eval_capacity_token_fraction": 0.3},
     },
     "cannot read a short text": {"nystromformer": _BERT | {"segment_means_seq_len": 8, "num_landmarks": 4}},
 }
-"""Those that are refused, by words of the error."""
+"""Refused architectures, by a part of the error."""

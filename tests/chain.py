@@ -1,4 +1,4 @@
-"""What one score passes through, traced: its files, functions and types.
+"""A trace of one score: its files, functions and types.
 
 The second call of a scorer is traced: the model is loaded, and everything that a specification needs is found.
 """
@@ -18,11 +18,11 @@ PACKAGE = Path(twmd_registry.__file__).parent
 
 
 class Chain(NamedTuple):
-    """What a call passes through of this package.
+    """The parts of this package that a call uses.
 
     Attributes:
         functions: By file, relative to the package, the functions and methods that ran; nested ones belong to theirs.
-        types: Names of the classes that were made, given or returned.
+        types: Names of the classes that were created, passed or returned.
     """
 
     functions: dict[str, list[str]]

@@ -1,4 +1,4 @@
-"""A browser to look at pages with."""
+"""A headless browser for testing pages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """Yield a headless browser; skips the test, saying so, where there is none."""
+    """Yield a headless browser; skip the test if there is none."""
     playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")
     if CHROMIUM is None:
         pytest.skip("browser tests need chromium")
@@ -32,7 +32,7 @@ def chromium() -> Iterator[Any]:
 
 
 def axe_violations(page: Any) -> list[tuple[str, str]]:
-    """Return what axe-core finds wrong with a page as it is shown: the rule and the first element."""
+    """Return axe-core's violations on a page: the rule and the first element."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-playwright-python").Axe()
     rules = {"image-redundant-alt": {"enabled": False}}  # Gradio's footer names its icons twice
     found = axe.run(page, options={"rules": rules}).response["violations"]
@@ -40,14 +40,14 @@ def axe_violations(page: Any) -> list[tuple[str, str]]:
 
 
 def printed(page: Any, path: Path) -> str:
-    """Print a page to a PDF file, and return its letters without blanks."""
+    """Print a page to a PDF file, and return its text without spaces."""
     pypdf = pytest.importorskip("pypdf", reason="needs pypdf")
     page.pdf(path=path, prefer_css_page_size=True)
     return letters("".join(sheet.extract_text() for sheet in pypdf.PdfReader(path).pages))
 
 
 def letters(text: str) -> str:
-    """Return a text without blanks and ligatures."""
+    """Return a text without spaces and ligatures."""
     return "".join(unicodedata.normalize("NFKC", text).split())
 
 

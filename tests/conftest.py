@@ -1,4 +1,4 @@
-"""What every test may use: public data beside the checkout, texts written for the tests, tiny models."""
+"""Shared fixtures: public data beside the checkout, texts written for the tests, tiny models."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # on a GPU, equal calls diffe
 
 _HOME = tempfile.TemporaryDirectory()
 os.environ["TWMD_HOME"] = _HOME.name
-"""Whatever a test makes this package keep is not kept among the user's own."""
+"""Keep the package's files for tests apart from the user's."""
 
-settings.register_profile("tests", deadline=None)  # other work may slow an example down a thousand times
+settings.register_profile("tests", deadline=None)  # a busy machine may slow an example down a thousand times
 settings.register_profile("fuzz", deadline=None, max_examples=1000, derandomize=False)  # rounds differ in CI, too
 settings.load_profile("tests")
 
@@ -48,13 +48,13 @@ class Texts(NamedTuple):
 
 
 class Run(Protocol):
-    """Runs a line of a shell, with further words as they are; returns status, output and errors."""
+    """Runs a shell line, with further words unchanged; returns status, output and errors."""
 
     def __call__(self, line: str, *words: str) -> tuple[int, str, str]: ...
 
 
 def fill_disk(patch: pytest.MonkeyPatch, writer: str, *names: str) -> None:
-    """Let files of some names find no space, of those that a function of `paths` writes for a module."""
+    """Simulate a full disk for files with some names that a function of `paths` writes for a module."""
 
     def write_atomically(path: Path, written: bytes) -> None:
         if path.name in names:
@@ -66,7 +66,7 @@ def fill_disk(patch: pytest.MonkeyPatch, writer: str, *names: str) -> None:
 
 
 def shared(name: str) -> Path:
-    """Return a file of the public data beside the checkout; skips the test, saying so, where it is not."""
+    """Return a file of the public data beside the checkout; skip the test if it is missing."""
     path = SHARED / name
     if not path.exists():
         pytest.skip(f"public data not here: {name}")
@@ -75,7 +75,7 @@ def shared(name: str) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _embedded_models_stay_loaded() -> Iterator[None]:
-    """Hold the two embedded models, so that no test pays for loading them again."""
+    """Keep the two embedded models loaded for all tests."""
     with twmd_registry.load("twmd") as aligned, twmd_registry.load("stsscore") as regressed:
         assert aligned.spec.fingerprint == regressed.spec.fingerprint
         yield
@@ -91,7 +91,7 @@ def texts() -> Texts:
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a line of a shell, with further words as they are; return status, output and errors."""
+    """Run a shell line, with further words unchanged; return status, output and errors."""
 
     def call(line: str, *words: str) -> tuple[int, str, str]:
         capsys.readouterr()
@@ -105,7 +105,7 @@ Refused = Callable[..., None]
 
 @pytest.fixture
 def refused(run: Run) -> Refused:
-    """Check that a line prints nothing, and ends with a status and one line of error that holds some words."""
+    """Check that a line prints nothing, and fails with a status and a one-line error that contains some words."""
 
     def check(line: str, words: str, status: int = 2) -> None:
         found, out, err = run(line)
@@ -117,14 +117,14 @@ def refused(run: Run) -> Refused:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a working folder of its own."""
+    """Return a separate working folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def command_line(folder: Path, run: Run) -> Callable[[list[str], list[str]], dict[str, Any]]:
-    """Return what ``twmd score`` gives for texts of a line each."""
+    """Return the scores of ``twmd score`` for one-line texts."""
 
     def score(predictions: list[str], references: list[str]) -> dict[str, Any]:
         for name, lines in (("ref", references), ("out", predictions)):
@@ -139,7 +139,7 @@ def command_line(folder: Path, run: Run) -> Callable[[list[str], list[str]], dic
 
 @pytest.fixture(scope="session")
 def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Return the folder of a tiny random encoder, by the name of its family; every test gets the same folder."""
+    """Return the folder of a tiny random encoder of a family, shared by all tests."""
     from tests import tiny
 
     home = tmp_path_factory.mktemp("encoders")
@@ -148,13 +148,13 @@ def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pa
 
 @pytest.fixture(scope="session")
 def bert(tiny_encoder: Callable[[str], Path]) -> str:
-    """Return the folder of a tiny BERT that no test changes."""
+    """Return the folder of a tiny BERT; do not change it."""
     return str(tiny_encoder("bert"))
 
 
 @pytest.fixture
 def older_version(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return a version before this one, after which the scores of STSScore changed."""
+    """Return an older version, after which the scores of STSScore changed."""
     now = signature.VERSIONS[-1]
     monkeypatch.setattr(signature, "VERSIONS", ("0.0.9", now))
     monkeypatch.setattr(signature, "CHANGES", ((now, (MetricName.STSSCORE,), "Empty texts score 0."),))

@@ -43,7 +43,7 @@ def run_beside(function: Callable[..., Any], *calls: tuple[Any, ...]) -> list[An
 
 
 def _call(environment: dict[str, str], folder: Path, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Leave the environment of the process that this one is forked from, which the first test that needed it has
+    """Leave the environment of the parent process, which the first test that needed it has
     started."""
     os.environ.clear()
     os.environ.update(environment)
@@ -67,7 +67,7 @@ def in_a_fork(work: Callable[[], bool]) -> bool:
 
 @contextlib.contextmanager
 def limit_files(most_bytes: int) -> Iterator[None]:
-    """Let no file of this process grow larger: libraries then fail in the middle of a file, as on a full disk."""
+    """Limit this process's file size, so that writes fail in the middle of a file, as on a full disk."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, limits[1]))
     try:

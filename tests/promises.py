@@ -1,6 +1,6 @@
-"""What a 1.x version promises, written out as text that the tests compare with the files in `snapshots/`.
+"""The promises of 1.x versions as text, which the tests compare with the files in `snapshots/`.
 
-``make promises`` writes the files again.
+``make promises`` rewrites the files.
 """
 
 from __future__ import annotations
@@ -169,14 +169,14 @@ def service() -> Iterator[str]:
 
 
 def attempt(*arguments: object) -> tuple[int, str]:
-    """Return the exit status of a command, and what it prints."""
+    """Return the exit status and output of a command."""
     with redirect_stdout(io.StringIO()) as printed:
         status = main([str(each) for each in (*arguments, "--quiet")])
     return status, printed.getvalue()
 
 
 def run(*arguments: object) -> str:
-    """Return what a command prints."""
+    """Return the output of a command."""
     return attempt(*arguments)[1]
 
 
@@ -189,7 +189,7 @@ PROMISES: dict[str, Callable[[], Iterator[str]]] = {
 
 
 def written(name: str) -> str:
-    """Return a promise as the present code has it."""
+    """Return a promise as in the current code."""
     return "".join(f"{line}\n" for line in PROMISES[name]()).replace(twmd_registry.__version__, "VERSION")
 
 

@@ -1,4 +1,4 @@
-"""Execute the notebook of the documentation as Jupyter would, without Jupyter.
+"""Execute the documentation's notebook without Jupyter.
 
 ``python -m tests.quickstart`` writes its outputs again.
 """

@@ -56,7 +56,7 @@ TEXTS = ("The cat sat on the mat.", "It rained all day.", "Nobody came home.", "
 
 
 def system_rows(name: str = "s", systems: int = 5) -> list[dict[str, object]]:
-    """Return rated outputs of systems, each a longer part of the references than the one before."""
+    """Return rated outputs of systems; each has a longer part of the references than the last."""
     return [
         {"prediction": text[: 4 + 3 * k + i], "reference": text, "rating": k, "item": str(i), "system": f"{name}{k}"}
         for k in range(systems)

@@ -1,4 +1,4 @@
-"""The page for users of other programs: its examples, its numbers, and that no option of these programs is missing."""
+"""The page for users of other programs: its examples, numbers, and a complete list of options."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def named_options(name: str) -> set[str]:
 
 
 def both(predictions: list[str], references: Any, *, layer: int, keys: Any = KEYS, **options: Any) -> Any:
-    """Precision, recall and F1 of every segment by bert_score and by us; shape (3, segments) each."""
+    """Per-segment precision, recall and F1 by bert_score and by us; shape (3, segments) each."""
     options |= {"model_type": str(embedded_folder()), "num_layers": layer, "device": "cpu"}
     theirs = peer.score(predictions, references, **options)
     ours = twmd_registry.score(predictions, references, "bertscore_centered", model="embedded", layer=layer, **keys)

@@ -51,7 +51,7 @@ OWN_TESTS = {"docs/coming-from.md", "docs/coming-from-bert-score.md"}
 """The pages whose blocks tests/test_coming_from.py runs."""
 LONGEST_README = 6_000
 NOT_RUN = set("correlate demo serve train tune".split())
-"""Commands that need rated data or an adapter, or serve a page: they are parsed."""
+"""Commands that need rated data or an adapter, or serve a page. They are only parsed."""
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/choose-a-model.md"])
@@ -129,7 +129,7 @@ def sessions(text: str) -> list[str]:
 def test_every_python_block_gives_its_shown_output(page: str) -> None:
     for needed in re.findall(r"twmd_registry\.plugins\.(mlflow|inspect)\b", PAGES[page]):
         pytest.importorskip({"inspect": "inspect_ai"}.get(needed, needed), reason=f"{page} needs the extra {needed}")
-    # The blocks of a page build on one another, as a reader types them.
+    # The blocks of a page build on one another.
     source = "\n".join(sessions(PAGES[page]))
     shown = doctest.DocTestParser().get_doctest(source, {}, page, page, 0)
     assert len(shown.examples) == source.count(">>> ")
@@ -183,7 +183,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def multilingual() -> Iterator[str]:
-    """Hold the model, so that no command pays for loading it again."""
+    """Keep the model loaded for all commands."""
     with twmd_registry.load("twmd", "multilingual") as scorer:
         yield scorer.signature
 
@@ -206,7 +206,7 @@ SHOWN = {
         r"^```bash\n(twmd [^\n]+)\n```\n+```text\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE
     )
 }
-"""The outputs that pages show below a command, with dots for what they leave out."""
+"""The outputs that pages show below a command, with dots for omissions."""
 
 
 @pytest.mark.parametrize("command", SHOWN)

@@ -1,4 +1,4 @@
-"""Whatever bytes come, readers of files and strings return a value or raise one of this package's errors.
+"""Given any bytes, readers of files and strings return a value or raise one of this package's errors.
 
 The tests run a hundred cases of each. ``make fuzz`` runs 100 rounds of 1,000, as far as a reader's time allows.
 """
@@ -54,7 +54,7 @@ VECTORS = b"3 2\nthe 0.5 1\ncat -1 2e-3\nsat 3 4\n"
 
 @pytest.fixture(autouse=True, params=range(int(os.environ.get("FUZZ_ROUNDS", "1"))))
 def _round(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run a test as many times as there are rounds, until its time is over."""
+    """Run a test once per round, until its time is over."""
     name = request.node.originalname
     if SPENT_S[name] > MAX_SECONDS:
         pytest.skip(f"{name}: {MAX_SECONDS} seconds are over")
@@ -65,7 +65,7 @@ def _round(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @st.composite
 def spoilt(draw: st.DrawFn, seed: bytes) -> bytes:
-    """Return bytes of which some pieces are removed, repeated, exchanged or made up."""
+    """Return bytes with some pieces removed, repeated, exchanged or invented."""
     content = seed
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(content)))
@@ -85,7 +85,7 @@ def check_reading(read: Callable[[], T], is_right: Callable[[T], bool]) -> None:
 
 
 def survives_writing(record: Record) -> bool:
-    """Return whether a record that is written is read as itself."""
+    """Return whether a record is read back unchanged."""
     return parse_record(record_text(replace(record, edited=False))) == replace(record, edited=False)
 
 
@@ -126,7 +126,7 @@ def test_any_string_is_a_canonical_signature_or_an_error_with_a_column(text: str
 
 @pytest.fixture(scope="module")
 def record() -> bytes:
-    """Return a record as it is written."""
+    """Return a record as text."""
     scores = twmd_registry.score(["a cat", "it rains"], ["the cat", "rain fell"])
     made = make_record([("system", [scores])], references=[["the cat"], ["rain fell"]], seconds=1.0)
     return record_text(made).encode()

@@ -1,4 +1,4 @@
-"""Files that somebody made to harm: headers of safetensors that lie, and names that lead out of a folder."""
+"""Malicious files: false headers of safetensors, and names that lead out of a folder."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ HEADERS = {
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder of sound models and an adapter, of which a test replaces the weights."""
+    """Return a folder of valid models and an adapter, whose weights a test replaces."""
     folder = tmp_path_factory.mktemp("models")
     table = folder / "vectors.txt"
     table.write_text("".join(f"{word} {i} 1\n" for i, word in enumerate(tiny.WORDS)), encoding="utf-8")
@@ -93,7 +93,7 @@ def test_false_header_raises_an_error(folders: Path, reader: str, header: str) -
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """Return a model's folder, beside a file that it must not reach."""
+    """Return a model's folder, next to a file that it must not reach."""
     (tmp_path / "outside.json").write_text("{}", encoding="utf-8")
     tiny.save_encoder("bert", tmp_path / "other")
     return tiny.save_encoder("bert", tmp_path / "model")

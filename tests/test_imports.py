@@ -1,4 +1,4 @@
-"""Imports: what may import what, that the package imports nothing slow, and runs no code of others."""
+"""Imports: layers, speed, and no remote code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is published: the wheel and the sdist are built from this checkout and looked into."""
+"""The published files: the wheel and the sdist, built from this checkout."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ load("twmd", temprature=0.1)
 load("twmd", multiref="min")
 twmd_registry.no_such_name
 """
-"""A program of somebody who has installed the wheel; its last three lines alone are wrong."""
+"""A program for the installed wheel; only its last three lines are wrong."""
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_dir_lists_only_public_names() -> None:
 
 
 def tracked(folder: str) -> set[str]:
-    """Return the files that a folder of this checkout has: what tests and tools leave behind does not count."""
+    """Return the files of a folder of this checkout, without those that tests and tools leave behind."""
     return {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / folder).rglob("*")

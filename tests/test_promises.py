@@ -1,4 +1,4 @@
-"""What a 1.x version promises does not change in silence."""
+"""The promises of 1.x versions do not change unnoticed."""
 
 from __future__ import annotations
 

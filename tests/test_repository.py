@@ -1,4 +1,4 @@
-"""What people expect of a repository: a notebook that runs, workflows and templates that are well-formed."""
+"""The repository: a notebook that runs, and well-formed workflows and templates."""
 
 from __future__ import annotations
 

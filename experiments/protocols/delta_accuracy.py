@@ -94,7 +94,7 @@ class DeltaAccuracy(NamedTuple):
     systems: int
 
     def estimate(self, difference: float, segments: int) -> tuple[float, float, float]:
-        """Return the share of comparisons, from 0.5 to 1, in which people prefer the system that scores higher by this
+        """Return the share of comparisons, from 0.5 to 1, in which humans prefer the system that scores higher by this
         difference on so many segments, and its 95% interval.
         """
         share, *resampled = _accuracy(np.abs(difference), np.array(segments), *self.spreads.T)
@@ -102,7 +102,7 @@ class DeltaAccuracy(NamedTuple):
         return float(share), float(low), float(high)
 
     def difference(self, share: float, segments: int) -> tuple[float, float, float]:
-        """Return the difference of scores that people agree with in a share of comparisons, and its 95% interval."""
+        """Return the difference of scores that humans agree with in a share of comparisons, and its 95% interval."""
         s, t = self.spreads.T
         difference, *resampled = ndtri(share) * np.sqrt(s * s + t * t / segments)
         low, high = np.percentile(resampled, LEVEL)
@@ -113,7 +113,7 @@ def fit_delta_accuracy(scored: Sequence[tuple[Sequence[float], RatedSegments]]) 
     """Fit the spreads to a metric's scores, one per segment, and ratings, by data set.
 
     Raises:
-        InputError: If no data set has five systems with segments in common.
+        InputError: No data set has five systems with common segments.
     """
     parts, systems = list[np.ndarray](), 0
     for scored_segments in scored:

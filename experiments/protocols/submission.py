@@ -11,7 +11,7 @@ from twmd_registry.judgments.mt_metrics_eval import ALL, SOURCE, LanguagePair
 
 
 class SystemOutput(NamedTuple):
-    """An output to be scored: the names of its reference and system, and its texts; None where they do not exist."""
+    """An output to score: its reference's and system's names, and its texts; None if missing."""
 
     pair: LanguagePair
     reference: str

@@ -1,4 +1,4 @@
-"""Alignment problems for tests: ragged sets of unit vectors, each with a weight, padded side by side."""
+"""Alignment problems for tests: ragged, padded sets of weighted unit vectors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twmd_registry.tensors import PaddedTokens, TokenVectors, pad
 
 SIZES = [(1, 1), (1, 6), (5, 1), (3, 3), (4, 9), (12, 7), (8, 8)]
 QUICK = settings(max_examples=25, derandomize=True)
-"""The same examples in every run, so that a law that fails here fails everywhere."""
+"""The same examples in every run, so that a failure can be reproduced."""
 SUMS = frozenset({MetricName.WORDSET_CKA})
 """Metrics whose C is a sum over pairs of tokens, not a mean: C grows with the weights, leaves the range of S, and its
 plan carries no shares. No entry of the catalogue says so, because Eq. 1 divides it out of every score. A new metric of
@@ -29,18 +29,18 @@ this kind is named here, and nowhere else.
 
 
 def tempered(temperature: float = 1.0, iterations: int | None = 1, objective: Objective = "expected") -> MetricSpec:
-    """Return what aligners read of a specification; None sweeps for the fixed point."""
+    """Return the specification that aligners read; None sweeps for the fixed point."""
     return make_spec("twmd", temperature=temperature, iterations=iterations or CONVERGED, objective=objective)
 
 
 def of_metric(metric: MetricName, how: MetricSpec) -> MetricSpec:
-    """Return the specification of a metric with the same settings, as far as it uses them."""
+    """Return a metric's specification with those of the same settings that it uses."""
     keys: dict[str, Any] = {"temperature": how.temperature, "iterations": how.iterations, "objective": how.objective}
     return make_spec(metric, **{name: value for name, value in keys.items() if name in CATALOGUE[metric].keys})
 
 
 def different(settings: Iterable[MetricSpec]) -> list[tuple[MetricName, MetricSpec]]:
-    """Return every metric with the settings that make a difference to it."""
+    """Return every metric with the settings that affect it."""
     found = dict[tuple[object, ...], tuple[MetricName, MetricSpec]]()
     for metric in ALIGNERS:
         for how in settings:
@@ -57,13 +57,13 @@ def problem(
     garbage: float = 1e3,
     dtype: torch.dtype = torch.float64,
 ) -> tuple[PaddedTokens, PaddedTokens]:
-    """Draw sets that lean one way, as token vectors do, with weights from 0 to 4; padding holds `garbage`."""
+    """Draw anisotropic sets, like token vectors, with weights from 0 to 4; padding holds `garbage`."""
     draw = np.random.default_rng(seed)
     sides = []
     for own in zip(*sizes, strict=True):
         vectors = draw.normal(size=(sum(own), 6)) + 0.7
         weights = draw.integers(0, 5, sum(own)) if weighted else np.ones(sum(own))
-        weights[np.cumsum(own) - 1] += weighted  # no text weighs nothing
+        weights[np.cumsum(own) - 1] += weighted  # every text has a positive weight
         rows = torch.tensor(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype=dtype)
         block = pad(
             TokenVectors(rows, torch.tensor(own), weights=torch.tensor(weights, dtype=dtype)), torch.arange(len(own))
@@ -73,7 +73,7 @@ def problem(
 
 
 def unpadded(side: PaddedTokens, b: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the vectors and the weights of a text as the oracles take them."""
+    """Return a text's vectors and weights in the oracles' format."""
     vectors, weights = (own[b][side.mask[b]].to(torch.float64).numpy() for own in (side.vectors, side.weights))
     return vectors, weights
 

@@ -28,7 +28,7 @@ from twmd_registry.tensors import PaddedTokens
 
 OBJECTIVES = get_args(Objective)
 FIXED_POINT = 3e-5
-"""So close is a fixed point: sweeps stop with column sums within 1e-5."""
+"""Tolerance of a fixed point: sweeps stop with column sums within 1e-5."""
 hows = st.builds(
     tempered,
     st.sampled_from([0.02, 0.05, 0.1, 0.5, 1.0, 10.0]),
@@ -78,7 +78,7 @@ def test_choices_of_a_token_sum_to_one_in_float32_at_any_temperature(
     metric: MetricName, temperature: float, sweeps: int
 ) -> None:
     x, y = problem(dtype=torch.float32)
-    # To every token all partners are alike, so that it gains the same whichever it chooses.
+    # All partners are alike, so every choice has the same gain.
     own = torch.linspace(-0.4, 0.9, x.mask.shape[1])
     spec = of_metric(metric, tempered(temperature, sweeps))
     found = align(own[:, None].expand(similarities(x, y).shape), x, y, spec)[0]
@@ -184,7 +184,7 @@ def test_plan_has_the_marginals_ignores_padding_and_gives_c(
 
 
 def transformed(c: Tensor, transform: Transform) -> Tensor:
-    """Return what the engine makes of C."""
+    """Return the engine's scores from C."""
     return invert_cost(c) if transform == "inverse" else c
 
 

@@ -1,4 +1,4 @@
-"""Texts that the tests of commands score, and functions that read command lines without running them."""
+"""Texts for the tests of commands, and functions that parse command lines without running them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Terminal(io.StringIO):
 
 
 def parse(arguments: Sequence[str], program: click.Group = twmd) -> dict[str, Any]:
-    """Return the parameters of the command that is named, and of the groups above it."""
-    with redirect_stderr(sys.stderr):  # restored on exit: --quiet drops it
+    """Return the parameters of a command and of its groups."""
+    with redirect_stderr(sys.stderr):  # restored on exit, because --quiet removes it
         context = program.make_context(str(program.name), list(arguments))
         found = dict(context.params)
         command: click.Command | None = program
@@ -43,7 +43,7 @@ def parse(arguments: Sequence[str], program: click.Group = twmd) -> dict[str, An
 
 
 def all_commands(command: click.Command = twmd, path: str = "twmd") -> Iterator[tuple[str, click.Command]]:
-    """Yield every command and group with the words that call it."""
+    """Yield every command and group with its words on the command line."""
     yield path, command
     if isinstance(command, click.Group):
         context = click.Context(command)
@@ -60,7 +60,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 def create_inputs(arguments: Sequence[str]) -> None:
-    """Create an empty file or a folder for every word that looks like a path: commands refuse missing inputs."""
+    """Create a file or folder for every word that looks like a path, because commands refuse missing inputs."""
     for word in arguments:
         path = (word.partition(":")[2] or word).partition(",")[0]
         if re.fullmatch(r"[\w./]+\.\w+", path):

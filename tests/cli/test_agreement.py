@@ -1,4 +1,4 @@
-"""``twmd tune``: what it tries, prints, writes and refuses."""
+"""``twmd tune``: trials, output and errors."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def test_tune_prints_the_best_settings_and_writes_all(rated: Path, run: Run) -> 
     header, *trials = [row.split("\t") for row in (out / "trwmd.tsv").read_text(encoding="utf-8").splitlines()]
     assert {"layer", "temperature", "pearson"} <= set(header)
     assert len(trials) == 20
-    pearson = [round(float(row[-1]), 3) for row in trials]  # settings that are tied are in another order
+    pearson = [round(float(row[-1]), 3) for row in trials]  # tied settings are in another order
     assert pearson == sorted(pearson, reverse=True)
     assert printed.count(" default") == 2
     written = read_presets((out / "preset.toml").read_text(encoding="utf-8"), "preset.toml")
-    # A packaged preset of twmd is called embedded-tuned: the one that is written has a name that is free.
+    # twmd has a packaged preset embedded-tuned, so the written one gets an unused name.
     assert {(preset.name, preset.metric) for preset in written} == {
         ("embedded-tuned-2", MetricName.MOVERSCORE),
         ("embedded-tuned-2", MetricName.TRWMD),

@@ -1,4 +1,4 @@
-"""What commands read: metrics of ``-m`` with keys and parts, tables, compressed files, documents, sources."""
+"""Inputs of commands: metrics with keys and parts, tables, compressed files, documents, sources."""
 
 from __future__ import annotations
 
@@ -126,7 +126,9 @@ class TestCommands:
     def test_report_and_fitted_parts_read_tables(self, folder: Path, run: Run) -> None:
         store(folder, "rows.csv.gz", rows_of("hyp", "gold"))
         assert run(f"report -i rows.csv.gz -m sbert -o report.html {OPTIONS}")[0] == 0
-        assert "the shop opens" in (folder / "report.html").read_text(encoding="utf-8")  # words that differ are apart
+        assert "the shop opens" in (folder / "report.html").read_text(
+            encoding="utf-8"
+        )  # different words are listed separately
         assert run(f"fit mean rows.csv.gz -o means {OPTIONS}")[1].startswith("fitted on 6 texts, ")
         assert run(f"fit idf rows.csv.gz -o idf {OPTIONS}")[1].startswith("counted over 6 texts")
 
@@ -141,7 +143,7 @@ STRUCTURED = [
 
 
 class TestStructure:
-    """Content that is no text per line, in every command that reads texts."""
+    """Content that is not one text per line, in every command that reads texts."""
 
     @pytest.mark.parametrize("content", STRUCTURED)
     def test_no_command_reads_structured_content_as_lines(

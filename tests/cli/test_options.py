@@ -1,4 +1,4 @@
-"""Every option is read: by the function that runs its command, or refused where it would do nothing."""
+"""Every option is used by its command, or refused if it has no effect."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def functions() -> dict[str, ast.FunctionDef]:
 
 
 def read_by(name: str, known: dict[str, ast.FunctionDef], seen: set[str]) -> set[str]:
-    """Return the attributes, and the names in quotes, of a function and of the functions that it names."""
+    """Return the attributes and quoted names in a function and in the functions that it names."""
     seen.add(name)
     nodes = [node for statement in known[name].body for node in ast.walk(statement)]
     names = {node.attr for node in nodes if isinstance(node, ast.Attribute)}

@@ -1,4 +1,4 @@
-"""Scores of other programs beside ours: four forms of files, in score, report, correlate, a record and Python."""
+"""Scores of other programs, in four formats, in score, report, correlate, a record and Python."""
 
 from __future__ import annotations
 

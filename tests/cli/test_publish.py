@@ -1,4 +1,4 @@
-"""``twmd cite``: what is published is complete and true."""
+"""``twmd cite``: the published text is complete and correct."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def record(folder: Path, run: Run) -> Path:
 
 
 def change(record: Path, **first: object) -> None:
-    """Write the record again, with another first result."""
+    """Rewrite the record with another first result."""
     read = twmd_registry.read_record(record)
     (system,) = read.systems
     result, *others = system.results

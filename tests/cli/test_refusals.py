@@ -1,4 +1,4 @@
-"""What the command line refuses: with a status and one line of error, before anything is printed or written."""
+"""Refusals of the command line: a status and a one-line error, before any output."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ USAGE = [
     ("score -i good.txt --set layer=2 ref.txt", "expected KEY=VALUE. --set takes"),
     ("score -i good.txt ref.txt", "no references for good.txt: name a"),
     ("score ref.txt -i own.jsonl", "already contains references"),
-    # After the first option a word is no reference: it may be a system that another option cut off from -i.
+    # After the first option a word is not a reference: it may be a system separated from -i.
     *(
         (f"{line} {late}", f"{late.split()[-1]!r} follows an option but is not its value")
         for line in ("score ref.txt", "report ref.txt -o new.html", "verify a_record.json")
@@ -110,7 +110,7 @@ USAGE = [
     (f"{SCORE} --part modle=X", "--part modle: signatures name no"),
     (f"{SCORE} --part stopwords=two.txt", "no signature is given: use --set"),
     (f"{SCORE} --device nonsense", "device 'nonsense' is not available"),
-    # Options that do not fit each other.
+    # Incompatible options.
     (f"{SCORE} --paired-bs", "a paired test compares systems"),
     (f"{SCORE} --paired-bs --paired-ar", "--paired-bs and --paired-ar are"),
     (f"{SCORE} poor.txt --paired-bs --confidence-n 50", "pass one of --paired-bs-n"),
@@ -157,7 +157,7 @@ USAGE = [
     ("report ref.txt --agreement table:rated.jsonl -m chrf -o new.html", "a reference file is not used with"),
 ]
 DATA = [
-    # Files that cannot be read.
+    # Unreadable files.
     ("score ref.txt -i none.txt", "none.txt: No such file or"),
     ("score 'no\nfile' -i good.txt", "no file: No such file or directory"),
     ("score ref.txt -i empty.txt", "empty.txt is empty"),
@@ -181,7 +181,7 @@ DATA = [
     ("mbr -i own.jsonl", "candidates"),
     (f"{SCORE} --set model=. layer=1", "model '.' has no config.json"),
     (f"{SCORE} --set model=no/such layer=1", "no/such"),
-    # Files that do not fit together.
+    # Mismatched files.
     ("score ref.txt -i two.txt", "two.txt has 2 segments but ref.txt"),
     ("score ref.txt two.txt -i good.txt", "two.txt has 2 lines but ref.txt"),
     ("score -i x.jsonl z.jsonl", "z.jsonl and x.jsonl have different"),
@@ -196,7 +196,7 @@ DATA = [
     ("score ref.txt -i hole.jsonl --doc-column talk", "row 2: expected a name as talk"),
     ("score other.jsonl -i talk.jsonl --doc-column talk", "different documents"),
     ("mbr -i ref.txt --num-samples 4", "ref.txt has 3 lines"),
-    # Files that cannot be written.
+    # Unwritable files.
     (f"{SCORE} --docs my.docs --record my.docs", "it is one of the input files"),
     (f"{SCORE} --src poor.txt --record poor.txt", "it is one of the input files"),
     (f"{SCORE} --record .", "cannot write .: it is not a regular"),
@@ -207,7 +207,7 @@ DATA = [
     (f"report {SCORE[6:]} page.html -o page.html", "it is one of the input files"),
     (f"report {SCORE[6:]} -m twmd -o none/report.html", "there is no folder"),
     *(
-        (f"{line} -o /proc/none/new", "cannot write /proc/none/new: ")  # nobody can, not even root
+        (f"{line} -o /proc/none/new", "cannot write /proc/none/new: ")  # not even root can
         for line in (
             "correlate table:rated.jsonl -m chrf",
             "fit mean ref.txt",

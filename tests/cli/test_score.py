@@ -1,4 +1,4 @@
-"""``twmd score`` and ``mbr``: what they print, their formats, what is read, and streams."""
+"""``twmd score`` and ``mbr``: output, formats, inputs and streams."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ class TestStreams:
         process.stdin.write("the cat sat\n")
         process.stdin.flush()
         unread = array.array("i", [1])
-        # until the command waits for more: before that, libraries that are imported may swallow an interrupt
+        # until the command waits for input: before that, an import may swallow the interrupt
         while unread[0]:
             time.sleep(0.1)
             fcntl.ioctl(process.stdin, termios.FIONREAD, unread)
@@ -242,7 +242,7 @@ CANDIDATES = [["dogs bark", "a cat sat there", "the cat sat there"], ["it rains"
 
 @pytest.fixture
 def candidates(folder: Path) -> Path:
-    """Return a working folder with the candidates in several forms."""
+    """Return a working folder with the candidates in several formats."""
     rows = "".join(json.dumps({"candidates": texts, "id": i}) + "\n" for i, texts in enumerate(CANDIDATES))
     (folder / "c.jsonl").write_text(rows, encoding="utf-8")
     (folder / "packed.gz").write_bytes(gzip.compress(rows.encode()))

@@ -110,7 +110,7 @@ WATCHED = {
     "score few.txt -i few.txt --set centering=corpus": "40/40 segments",
     "score few.txt -i few.txt --quiet": None,
 }
-"""Command lines, and the last state of their bars; None for those without a bar."""
+"""Command lines, and the last state of their bars; None without a bar."""
 
 
 def test_long_work_shows_a_bar_with_total_rate_and_time_left(

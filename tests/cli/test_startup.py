@@ -215,7 +215,7 @@ def test_help_imports_no_command_dependencies(tmp_path: Path) -> None:
 
 
 def test_command_imports_heavy_libraries_only_if_needed(tmp_path: Path) -> None:
-    """In one process, where a library stays that a line has imported: bad lines are first, then SacreBLEU's metrics."""
+    """Bad lines come first, then SacreBLEU's metrics, because imports persist in the shared process."""
     for line, status, modules, errors in started(tmp_path, "\n".join((LIGHT, NUMPY, LEXICAL, CORRELATE))):
         if line == CORRELATE:
             assert (status, "torch" in modules) == (0, False)

@@ -1,4 +1,4 @@
-"""What surrounds a command: filters of warnings, environment variables, little memory, names that no file can have."""
+"""A command's environment: warning filters, variables, low memory, impossible file names."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from twmd_registry.cli.terminal import DOUBTFUL, HEADER, complain, progress_bar,
 from twmd_registry.errors import ModelError
 
 MOVES = re.compile(r"\x1b\[[?\d]*[A-Zhl]")
-"""Moves of a terminal's cursor."""
+"""Cursor movements of a terminal."""
 CODES = re.compile(r"\x1b\[[\d;]*m")
 
 
@@ -58,7 +58,7 @@ def test_errors_are_red_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def mixed(folder: Path) -> Path:
-    """Return a working folder with a reference and a prediction, of which a line is empty."""
+    """Return a working folder with a reference, and a prediction with an empty line."""
     for name, content in (("ref.txt", b"a cat\nit rains\n"), ("sys.txt", b"the cat\n\n")):
         (folder / name).write_bytes(content)
     return folder
@@ -118,7 +118,7 @@ class TestProgress:
 
     @staticmethod
     def wait_for(words: str, stderr: Terminal) -> str:
-        """Return the last state of the bar, which holds the words."""
+        """Return the last state of the bar that contains the words."""
         until = time.monotonic() + 30
         while words not in (last := stderr.getvalue().rpartition("\r")[2]):
             assert time.monotonic() < until, stderr.getvalue()

@@ -1,4 +1,4 @@
-"""SacreBLEU's metrics with options of theirs."""
+"""SacreBLEU's metrics with their options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paired tests on simulated systems: how often equal ones differ, and whether better ones are found."""
+"""Paired tests on simulated systems: false positives and power."""
 
 from __future__ import annotations
 

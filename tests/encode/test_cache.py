@@ -1,4 +1,4 @@
-"""The cache of references: each is encoded once and never taken for another; it is bounded, and freed."""
+"""The cache of references: correct, bounded and freed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PREDICTIONS = ["the cat sat", "a dog ran over the hill", "it"]
 REFERENCES = [["the cat sat on the mat", "a cat sat"], ["a dog ran"], ["it ran again", "the dog", "we saw it"]]
 PAIRS = PREDICTIONS, REFERENCES
 DIFFERENT, DIFFERENT_REFERENCES = 9, 6
-"""Different texts in `PAIRS`, and in their references alone."""
+"""Distinct texts in `PAIRS`, and in its references."""
 ROOM = "10MB"
 OTHERS = ["a cat sat on the mat today", "we ran", "it rains"]
 KEYS: dict[str, dict[str, Any]] = {
@@ -47,7 +47,7 @@ def metric(model: str, name: str = "twmd", **keys: Any) -> Scorer:
 def score_and_count(
     scorer: Scorer, predictions: Any = PREDICTIONS, references: Any = REFERENCES
 ) -> tuple[ScoreSet, int]:
-    """Score texts; return the scores, and the number of texts that were encoded for them."""
+    """Score texts; return the scores and the number of encoded texts."""
     before = scorer.backend.model.texts_encoded
     return scorer.score(predictions, references), scorer.backend.model.texts_encoded - before
 

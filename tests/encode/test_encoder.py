@@ -1,4 +1,4 @@
-"""Encoders of every kind: the vectors are the library's, padding changes nothing, long texts are read in windows."""
+"""Encoders: vectors equal the library's, padding has no effect, long texts are read in windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Document frequencies, mean vectors and stop words: how they are fitted, read, kept, found and refused."""
+"""Document frequencies, mean vectors and stop words: fitting, reading, storage and errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def backend(bert: str) -> TokenAlignmentBackend:
 
 
 def changed(backend: TokenAlignmentBackend, **changes: Any) -> bytes:
-    """Return a frequency file that is fitted on the corpus, with some of its entries changed."""
+    """Return a frequency file fitted on the corpus, with some entries changed."""
     return json.dumps(json.loads(backend.fit_idf(CORPUS).content) | changes).encode()
 
 

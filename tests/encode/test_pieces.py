@@ -1,4 +1,4 @@
-"""What the pieces of real vocabularies are: small ones trained on the spot, and the embedded model's."""
+"""The pieces of real vocabularies: small trained ones, and the embedded model's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ reader = cache(lambda name: Reader(ALL[name]()))
 
 
 def words(name: str, text: str) -> list[str]:
-    """Return the words of a text in lower case, without marks that stand alone."""
+    """Return the words of a text in lower case, without separate marks."""
     return [word.lower() for word in reader(name).words(text) if word]
 
 
@@ -45,12 +45,12 @@ def test_pieces_of_scripts_without_spaces_are_words(pieces: list[str], count: in
 
 
 def stopping(read: Reader, *words: str) -> dict[str, Any]:
-    """Return the policy that leaves some words out."""
+    """Return the policy that removes some words."""
     return {"stop_words": as_tokenized(frozenset(words), read.tokenizer, read.pieces)}
 
 
 def kept(read: Reader, policy: dict[str, Any], text: str) -> list[str]:
-    """Return the pieces that a policy leaves, special tokens aside."""
+    """Return the pieces that a policy keeps, without special tokens."""
     ids, own, lengths = read.read([text])
     gone = left_out(read.pieces, ids, own, lengths, **policy)
     assert not (gone & ~own).any()

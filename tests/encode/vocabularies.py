@@ -1,4 +1,4 @@
-"""Small real tokenizers of every build, trained on sentences written for the tests."""
+"""Small real tokenizers of every type, trained on sentences written for the tests."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def word_level() -> PreTrainedTokenizerFast:
 
 
 def byte_fallback() -> PreTrainedTokenizerFast:
-    """Return words and letters of a Llama-like vocabulary; what it does not hold is read byte by byte."""
+    """Return words and letters of a Llama-like vocabulary; other letters are read byte by byte."""
     pieces = [*SPECIAL, *(f"<0x{byte:02X}>" for byte in range(256)), *"▁acefhnortuvxy", "▁a", "▁n", "▁na", "ve", "▁h"]
     merges = [("▁", "a"), ("▁", "n"), ("▁n", "a"), ("v", "e"), ("▁", "h")]
     ids = {piece: i for i, piece in enumerate(pieces)}
@@ -117,7 +117,7 @@ ALL = SUBWORD | {"word-level": word_level}
 
 
 class Reader:
-    """A tokenizer with its vocabulary described, as a view asks it."""
+    """A tokenizer with a description of its vocabulary, as views need."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
         self.tokenizer, self.pieces = tokenizer, pieces_of(tokenizer)
@@ -137,7 +137,7 @@ class Reader:
         return [str(token) for token in self.tokenizer.convert_ids_to_tokens(self.read(texts)[0].tolist())]
 
     def words(self, text: str) -> list[str]:
-        """Return the words of one text, put together from their pieces."""
+        """Return the words of one text, joined from their pieces."""
         ids, own, _ = self.read([text])
         found: list[str] = []
         for number, mine, on in zip(ids.tolist(), own, self.continuing([text]), strict=True):

@@ -13,7 +13,7 @@ from twmd_registry.cli import main
 
 @pytest.fixture
 def run(capsys: Capture) -> Run:
-    """Run a line after ``python -m experiments``, with further words as they are; return status, output and errors."""
+    """Run a line after ``python -m experiments``, with further words unchanged; return status, output and errors."""
 
     def call(line: str, *words: str) -> tuple[int, str, str]:
         capsys.readouterr()

@@ -1,4 +1,4 @@
-"""What ends a line, what is no text, and what is not one text per line."""
+"""Line ends, invalid text, and content that is not one text per line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twmd_registry.errors import FileError
 from twmd_registry.files.lines import check_lines, decode, digest_of_file, read_nbest, split_lines
 
 INSIDE = "a\u2028b\x0cc\x85d\x0be\x1cf\ufeff"
-"""Characters that are no ends of lines."""
+"""Characters that do not end lines."""
 
 
 @pytest.mark.parametrize(

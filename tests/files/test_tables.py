@@ -1,4 +1,4 @@
-"""The reader of files: the same rows in every form, whole or from anywhere in the file, and one clear error."""
+"""The file reader: the same rows in every format and from any offset, and one clear error."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ QUOTED = '"two\nlines, and ""quotes""",the cat'
 
 
 def content_of(form: str, rows: list[dict[str, Any]] = ROWS, delimiter: str = ",") -> bytes:
-    """Write rows in a form; a list is JSON in a cell of CSV or TSV."""
+    """Write rows in a format; a list is JSON in a cell of CSV or TSV."""
     if form in {".parquet", ".pq"}:
         written = io.BytesIO()
         pq.write_table(pa.Table.from_pylist(rows), written, row_group_size=3)
@@ -77,7 +77,7 @@ def test_rows_are_the_same_from_any_offset(form: str, pack: Any) -> None:
         for number in range(1, 5 - first):
             rows = [own for _, own in table.read(first, number, offsets[first], ["prediction", "reference"])]
             assert [own | {"other": "x"} for own in rows if isinstance(own, dict)] == ROWS[first : first + number]
-            assert form != ".pq" or "other" not in rows[0]  # a column that is not needed is not read
+            assert form != ".pq" or "other" not in rows[0]  # an unused column is not read
 
 
 @given(

@@ -1,4 +1,4 @@
-"""Rated data by their names on the Hub, with a stand-in for the Hub."""
+"""Rated data by name on the Hub, with a fake Hub."""
 
 from __future__ import annotations
 

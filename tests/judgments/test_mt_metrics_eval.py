@@ -1,4 +1,4 @@
-"""The layout of mt-metrics-eval: what is paired, left out, named and refused."""
+"""The layout of mt-metrics-eval: pairing, omissions, warnings and errors."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_systems_without_output_or_ratings_are_named(tmp_path: Path) -> None:
 
 @pytest.fixture
 def translated(tmp_path: Path) -> Path:
-    """Return a folder with a second reference, which is rated, too, and lacks a segment."""
+    """Return a folder with a second, rated reference that lacks a segment."""
     folder = wmt(tmp_path, "A\t0\nA\t-1\nrefB\t-2\nrefB\t-3\n", {"A": "a one\na two\n", "refB": "b one\nb two\n"})
     written(folder, "b one\n\n", "references/zh-en.refB.txt")
     return folder

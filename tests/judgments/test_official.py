@@ -1,4 +1,4 @@
-"""Published scores of other metrics: which files are read, what they agree with, and what is refused."""
+"""Published scores of other metrics: files, agreement and errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ and how many of 66 pairs of systems metric and people order alike by their publi
 
 @pytest.fixture
 def campaign(tmp_path: Path) -> str:
-    """Return the name of rated data of two systems with published scores of four metrics."""
+    """Return the name of rated data with two systems and four metrics' published scores."""
     folder = wmt(
         tmp_path, "A\t-1\nB\tNone\nA\t0\nB\t-5\nA\t-2\nB\t-3\n", {"A": "rain\nfog\nsun\n", "B": "snow\nfrost\nrain\n"}
     )
@@ -82,7 +82,10 @@ def test_published_scores_of_systems_are_read_and_missing_ones_are_named(campaig
     written(tmp_path, "A\t0.25\n", "metric-scores/zh-en/a-1-refA.sys.score")
     written(tmp_path, "news\tA\t0.5\n", "metric-scores/zh-en/a-1-refA.domain.score")
     first, second = read_official(campaign, rated)
-    assert (first.signature != before.signature, second) == (True, same)  # a study's name tells other scores of systems
+    assert (first.signature != before.signature, second) == (
+        True,
+        same,
+    )  # a study's name depends on the scores of systems
     with pytest.warns(TwmdWarning) as caught:
         published = published_systems([first, "chrf", second, second._replace(label="c*")], rated)
     assert published == [{("zh-en", "A"): 0.25, ("zh-en news", "A"): 0.5}, {}, {}, {}]
@@ -156,7 +159,7 @@ def test_wmt23_statistics_equal_the_shared_tasks() -> None:
         assert accuracy.value == pytest.approx(alike / 66, abs=1e-12)
         assert accuracy.n == 66
         means, _ = system_agreement("pearson", own, rated, resamples=0)
-        assert name != "BLEU" or correlated.value != means.value  # BLEU of a corpus is no mean
+        assert name != "BLEU" or correlated.value != means.value  # corpus BLEU is not a mean
         lines = shared("data/mte/wmt23/human-scores/en-de.mqm.sys.score").read_text().splitlines()
         people, systems = (line.split("\t") for line in lines), np.array(rated.system)
         checked = {name: float(score) for name, score in people if name in set(systems.tolist())}

@@ -1,4 +1,4 @@
-"""Readers of rated data, and of a user's own table: what they read, drop, count and refuse."""
+"""Readers of rated data and of users' tables: rows, dropped rows, counts and errors."""
 
 from __future__ import annotations
 

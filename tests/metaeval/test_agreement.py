@@ -1,4 +1,4 @@
-"""Agreement over parts of the data and over systems, against loops over parts and over resamples."""
+"""Agreement over parts and systems, against loops over parts and resamples."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def loop_pdp(scores: np.ndarray, ratings: np.ndarray, items: list[str]) -> float
 
 
 def loop_tau(variant: str, scores: np.ndarray, ratings: np.ndarray, items: list[str]) -> float:
-    """Count a pair at a time what the variant gives for it and whether it counts (Deutsch et al. 2023, Table 1)."""
+    """Count pairs in a loop, by the rules of a variant (Deutsch et al. 2023, Table 1)."""
     total = counted = 0.0
     for i, j in list_pairs(items):
         metric, people = np.sign(scores[i] - scores[j]), np.sign(ratings[i] - ratings[j])

@@ -1,4 +1,4 @@
-"""Warnings of metrics that were trained or tuned on the data they are measured on."""
+"""Warnings about metrics trained or tuned on the evaluated data."""
 
 from __future__ import annotations
 

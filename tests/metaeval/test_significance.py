@@ -1,4 +1,4 @@
-"""Significance tests against the formula written another way, all swaps, and uniform p-values."""
+"""Significance tests against another formula, all swaps, and uniform p-values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rate(ratings: np.ndarray, item: list[str] | None = None) -> RatedSegments:
 
 
 def check_share(p: float, exact: float, trials: int) -> None:
-    """Check an estimate of a share against the share of all swaps."""
+    """Check an estimated share against the share over all swaps."""
     assert 0.05 < exact < 0.95
     assert p == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / trials) + 1 / trials)
 
@@ -59,7 +59,7 @@ def test_williams_equals_its_formula(r_a: float, r_b: float, r_ab: float, n: int
     assert p + williams(r_b, r_a, r_ab, n)[1] == pytest.approx(1)
 
 
-ALPHA = 0.01  # the share of seeds with which a right test would fail a test of uniformity
+ALPHA = 0.01  # the share of seeds with which a correct test fails a test of uniformity
 
 
 def test_williams_p_is_uniform_under_the_null() -> None:
@@ -162,14 +162,14 @@ def test_permutation_of_acc_eq_swaps_the_results_of_pairs_or_of_items(single: bo
 
 
 def test_permutation_p_is_uniform_under_the_null() -> None:
-    """Segments of an item are alike, so that swapping segments would give too small p; scales must not matter."""
+    """Segments of an item are alike, so swapping segments would give too small p. Scales must not matter."""
     rng, p, trials = np.random.default_rng(8), list[float](), 59
     items = [str(i // 4) for i in range(120)]
     for seed in range(120):
         people, *noise = np.repeat(rng.normal(size=(3, 30)), 4, axis=1) + 0.3 * rng.normal(size=(3, 120))
         a, b = people + noise[0], 50 * (people + noise[1]) + 3
         p.append(permutation(a, b, rate(people, items), "pearson", trials=trials, seed=seed)[1])
-    # p is a multiple of 1 / (1 + trials), so that its distribution has steps of that height.
+    # p is a multiple of 1 / (1 + trials), so its distribution has steps of that height.
     assert stats.kstest(p, "uniform").statistic < stats.kstwo.isf(ALPHA, 120) + 1 / (1 + trials)
 
 

@@ -1,4 +1,4 @@
-"""Warnings of tests and intervals of few segments, and refusals of those of one, in every interface."""
+"""Warnings about tests on few segments, and errors for one segment, in every interface."""
 
 from __future__ import annotations
 

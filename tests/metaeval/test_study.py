@@ -1,4 +1,4 @@
-"""Studies: their names, what they measure, how it is written."""
+"""Studies: names, measurements and output."""
 
 from __future__ import annotations
 

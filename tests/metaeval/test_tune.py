@@ -1,4 +1,4 @@
-"""The grid of settings, their mean correlations against a scorer at a time, and the estimate of the time."""
+"""The grid of settings, mean correlations against separate scorers, and the time estimate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is undefined is named, counted and left out: it never costs the results of another metric."""
+"""Undefined results are named, counted and skipped, and do not affect other metrics."""
 
 from __future__ import annotations
 

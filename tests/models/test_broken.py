@@ -1,4 +1,4 @@
-"""Models that are broken in ways a library does not mind: refused, never scored with."""
+"""Broken models that a library would load are refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def score(folder: Path, metric: str = "sbert", **keys: Any) -> float:
 
 
 def save_model(folder: Path, metric: str = "sbert") -> Path:
-    """Save a sound model of the kind that a metric needs; return its folder."""
+    """Save a valid model of the type that a metric needs; return its folder."""
     if metric == "stsscore":
         return tiny.save_regressor(folder / "m")
     return tiny.save_encoder("bert", folder / "m")
@@ -70,7 +70,7 @@ def change_template(folder: Path) -> None:
 
 
 def index_of(folder: Path, shard: Any) -> None:
-    """Put an index in place of the weights, which names a file."""
+    """Replace the weights by an index that names a file."""
     (folder / "model.safetensors").unlink()
     index = {"metadata": {}, "weight_map": {"embeddings.word_embeddings.weight": shard}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
@@ -128,7 +128,7 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     ("sbert", lambda folder: index_of(folder, "../other/pytorch_model.bin"), "expected shards"),
     ("sbert", lambda folder: index_of(folder, 3), "expected shards"),
 ]
-"""Metrics, damages of a folder, and words of the error."""
+"""Metrics, damage to a folder, and a part of the error."""
 
 
 @pytest.mark.parametrize(("metric", "damage", "words"), DAMAGES)

@@ -1,4 +1,4 @@
-"""Models as files: found, refused, shared, parked on the CPU between uses, and released."""
+"""Model files: finding, refusing, sharing, parking on the CPU, and releasing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hashes of content: remembered where that is safe, the same for every copy, another for every change that counts."""
+"""Content hashes: cached safely, equal for copies, different for every relevant change."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def digest(path: Path) -> str:
 
 
 def keep_the_time(path: Path, change: bytes) -> None:
-    """Change a file behind its size and time."""
+    """Change a file without changing its size and time."""
     before = path.stat()
     content = change + path.read_bytes()[len(change) :]
     path.write_bytes(content)
@@ -103,7 +103,7 @@ def test_blob_name_is_not_trusted(tmp_path: Path) -> None:
 
 
 def save_copy(source: Path, folder: Path, **options: Any) -> Path:
-    """Save a model and its tokenizer anew by transformers."""
+    """Save a model and its tokenizer again with transformers."""
     AutoModel.from_pretrained(source).save_pretrained(folder, **options)
     AutoTokenizer.from_pretrained(source).save_pretrained(folder)
     return folder
@@ -167,7 +167,7 @@ MOVING: list[tuple[str, dict[str, Any]]] = [
     ("adapter_config.json", {"use_rslora": True}),
     ("adapter_config.json", {"init_lora_weights": "olora"}),
 ]
-"""Settings that may move a score."""
+"""Settings that may change a score."""
 
 
 def saved_adapter(base: Path, folder: Path) -> Path:
@@ -187,7 +187,7 @@ def base_and_adapter(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Pa
 
 
 def scored(base: Path, adapter: Path) -> tuple[str, list[float]]:
-    """Return the fingerprints of a model and an adapter, and scores by both."""
+    """Return the fingerprints of a model and an adapter, and their scores."""
     settings: dict[str, Any] = {"layer": 2, "centering": "none"}
     with twmd_registry.load("twmd", model=str(base), adapter=str(adapter), **settings) as scorer:
         scores = scorer.score(["the cat sat on a mat", "a dog"], ["a cat ran", "the dog ran over it"]).scores
@@ -204,7 +204,7 @@ STRANGE: dict[str, tuple[Any, ...]] = {
     "use_cache": (False, True),
     "inference_mode": (False,),
 }
-"""Other values of settings that cannot move a score; of the rest, a name."""
+"""Other values of settings that cannot change a score; a name for the rest."""
 
 
 def test_neutral_settings_change_neither_fingerprint_nor_score(

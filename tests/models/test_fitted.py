@@ -1,4 +1,4 @@
-"""Every kind of fitted part: named by its content, found at home by its hash, and signed; another part is refused."""
+"""Fitted parts: identified by content, found by hash, and signed; other parts are refused."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KINDS: dict[str, tuple[FittedKind, str, Callable[[Any, list[str]], bytes]]] = {
     "stopwords": (STOP_WORDS, "{}", lambda _, corpus: canonical(short_words(corpus))),
     "baseline": (BASELINE, "{}", lambda scorer, corpus: scorer.fit_baseline(corpus, pairs=8).content),
 }
-"""By the key that names it, a kind of part, the form of the key's value, and what fits one on a corpus."""
+"""By key: a type of part, the format of the key's value, and the function that fits it."""
 
 
 @pytest.fixture

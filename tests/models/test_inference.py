@@ -23,7 +23,7 @@ needs_onednn = pytest.mark.skipif(not multiplies(), reason="this torch has no on
 
 @pytest.fixture(autouse=True)
 def _without_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask what torch multiplies by oneDNN again in every call: tests change it."""
+    """Clear the cache of operations that oneDNN supports, which tests change."""
     monkeypatch.setattr(inference, "multiplies", multiplies)
 
 
@@ -35,7 +35,7 @@ def quick(layer: nn.Linear) -> nn.Linear:
 
 
 def run(layer: nn.Linear, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Return a layer's products with some inputs, each a batch of the same run."""
+    """Return a layer's products with some batches of one run."""
     model, found = LoadedModel(), list[torch.Tensor]()
     model.network, model.device = layer, torch.device("cpu")
 

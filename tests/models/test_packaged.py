@@ -1,4 +1,4 @@
-"""Packaged models as they are read directly: the network and tokenizer of transformers, without its imports."""
+"""Packaged models, read directly: like transformers' network and tokenizer, without its imports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ODD = ["", "\u0301 na\u00efve", "\u6211\u4eec \U0001f642", "x" * 300, "[MASK] <m
 
 @pytest.fixture
 def _tokenizers_stay_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read the tokenizers of a model once for all encoders of a test: of 250,000 pieces that takes seconds."""
+    """Read a model's tokenizers once for all encoders, because 250,000 pieces take seconds."""
     for name in ("load_tokenizer", "read_tokenizer"):
         monkeypatch.setattr(encoder_module, name, cache(getattr(encoder_module, name)))
 

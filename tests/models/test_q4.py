@@ -63,7 +63,7 @@ def draw_tensors() -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
 
 
 def data_file(path: Path) -> Path:
-    """Return a data file of a tiny model, written by the description of the format."""
+    """Return a data file of a tiny model, written from the format's description."""
     text = [piece.encode() for piece, _ in PIECES]
     head = b"E5S1" + struct.pack("<I7ifi", 1, WIDTH, LAYERS, 4, INNER, len(PIECES), POSITIONS, 2, 1e-12, 32)
     head += struct.pack("<5iQ", len(PIECES), 0, 2, 1, 3, sum(map(len, text)))
@@ -194,7 +194,7 @@ def test_missing_or_damaged_package_raises_one_error_and_leaves_no_partial_model
 
 @pytest.fixture(scope="module")
 def multilingual() -> Path:
-    """Return the folder of the real model, made once for all tests."""
+    """Return the folder of the real model, shared by all tests."""
     return find_model("multilingual").folder
 
 
@@ -204,7 +204,7 @@ def test_real_folder_has_its_own_name_and_the_known_content(multilingual: Path) 
 
 
 def public_sentences(number: int) -> list[str]:
-    """Sentences of the public data in every language that it has, as many of each file; none without the data."""
+    """Equally many sentences from every language of the public data; none without the data."""
     found = []
     for path in sorted((SHARED / "data" / "stsb-multi").glob("*-dev.csv")):
         with path.open(encoding="utf-8", newline="") as file:

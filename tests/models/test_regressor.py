@@ -53,7 +53,7 @@ def test_different_pairs_go_through_the_model_once(folder: Path, monkeypatch: py
         [twmd_registry.load("stsscore", model=str(folder), scale=5)], FIRST, SECOND, progress=done.append
     )
     assert sorted(predicted) == sorted(set(FIRST))
-    assert sum(done) == len(FIRST)  # progress is told in segments
+    assert sum(done) == len(FIRST)  # progress counts segments
 
 
 def test_many_chunks_give_the_scores_and_counts_of_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +79,7 @@ def test_longer_text_of_a_too_long_pair_is_truncated_and_counted(folder: Path) -
         cut = score(folder, [long, "it"], ["a dog ran", "it"])
     kept = " ".join(["cat"] * (tiny.POSITIONS - 3 - 3))
     assert cut.scores[0] == pytest.approx(score(folder, [kept], ["a dog ran"]).score, abs=1e-6)
-    assert cut.counts.truncated == 1  # not the text beside it, which was not cut
+    assert cut.counts.truncated == 1  # not its partner, which was not truncated
     with pytest.warns(TwmdWarning, match="distinct texts longer than the limit"):
         assert score(folder, [long], [" ".join(["it"] * 120)]).counts.truncated == 2
 
@@ -155,7 +155,7 @@ def test_bfloat16_distinguishes_pairs(folder: Path) -> None:
 
 
 def test_symmetric_is_the_mean_of_both_orders_and_swapping_changes_nothing(folder: Path) -> None:
-    # a tiny model hardly minds the order: what it minds is made large
+    # a tiny model hardly depends on the order, so the dependence is made large
     keys: dict[str, Any] = {"model": str(folder), "scale": 1e-4}
     orders: list[dict[str, Any]] = [{}, {"first": "reference"}, {"symmetric": "yes"}]
     scorers = [twmd_registry.load("stsscore", **keys, **more) for more in orders]

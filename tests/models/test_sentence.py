@@ -1,4 +1,4 @@
-"""sbert beside sentence-transformers itself, on models built small."""
+"""sbert against sentence-transformers, on small models."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KINDS = (
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Return folders that sentence-transformers saved, by kind."""
+    """Return folders saved by sentence-transformers, by type."""
     from sentence_transformers import SentenceTransformer, models
 
     home = tmp_path_factory.mktemp("sentence")

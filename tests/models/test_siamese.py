@@ -1,4 +1,4 @@
-"""Siamese regression models: pairs taken apart, a line on a cosine, loaded as an adapter with a head."""
+"""Siamese regression models: separate texts, a line on the cosine, an adapter with a head."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Static word vectors: tables in every format, folders of static vectors, and words that have none."""
+"""Static word vectors: tables in every format, folders, and out-of-vocabulary words."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def binary(end: bytes) -> bytes:
 
 
 class KeyedVectors(NamedTuple):
-    """What gensim calls so, as far as it is looked at."""
+    """A fake of gensim's class, with the attributes that are used."""
 
     index_to_key: list[str]
     vectors: np.ndarray
@@ -48,7 +48,7 @@ FORMATS = [LINES.encode(), f"{len(WORDS)} 6\n{LINES}".encode(), binary(b"\n"), b
 
 
 def wmd(one: str, other: str) -> float:
-    """Exact transport between the words of two texts that are written as words with spaces between them."""
+    """Exact transport between the words of two space-separated texts."""
     x, y = (np.array([VECTORS[WORDS.index(word)] for word in text.split()]) for text in (one, other))
     x, y = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (x, y))
     return 1 - movers.emd(1 - x @ y.T, np.ones(len(x)), np.ones(len(y)))

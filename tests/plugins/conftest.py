@@ -1,4 +1,4 @@
-"""What the tests of several frameworks use."""
+"""Helpers for the tests of several frameworks."""
 
 from __future__ import annotations
 

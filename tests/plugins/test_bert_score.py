@@ -57,7 +57,7 @@ def model(limited: Limited) -> str:
 
 
 def both(references: Any, **options: Any) -> list[Any]:
-    """Return what bert_score's function and ours give."""
+    """Return the results of bert_score's function and ours."""
     options = {"device": "cpu", "num_layers": 2} | options
     return [module.score(CANDIDATES, references, **options) for module in (theirs, ours)]
 

@@ -223,7 +223,7 @@ class SizedStream(Stream):
 
 
 class LostStream(Stream):
-    """Rows whose length cannot be asked for."""
+    """Rows without a length."""
 
     def __len__(self) -> int:
         raise RuntimeError("the server has gone")

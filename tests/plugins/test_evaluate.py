@@ -1,4 +1,4 @@
-"""The metrics as `evaluate.Metric`s, `twmd setup evaluate`, and scripts that do not import this package."""
+"""`evaluate.Metric`s, `twmd setup evaluate`, and scripts that do not import this package."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run_python(code: str, folder: Path, **variables: str) -> str:
-    """Run code in a process that is not told to stay offline; return what it prints."""
+    """Run code in a process that may go online; return its output."""
     environment = os.environ | {"HF_HUB_OFFLINE": "", "PYTHONPATH": str(ROOT)} | variables
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
@@ -274,7 +274,7 @@ def test_installing_replaces_only_our_older_modules(cache: Path) -> None:
 
 
 def test_hook_that_fails_does_not_break_evaluate(tmp_path: Path) -> None:
-    """A small package stands for `evaluate`: this happens at its import only."""
+    """Replace `evaluate` by a small package, because only its import matters."""
     package = tmp_path / "stand-in" / "evaluate"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("from evaluate.loading import load\n", encoding="utf-8")

@@ -32,7 +32,7 @@ REFERENCES = [[target] if isinstance(target, str) else target for target in TARG
 def run(scorer: Any, folder: Path, targets: Sequence[str | list[str]] = TARGETS, text: str = OUTPUT) -> EvalLog:
     outputs = [ModelOutput.from_content("mockllm/model", text) for _ in targets]
     for output in outputs:
-        output.usage = ModelUsage()  # without it the model counts tokens by a file that is downloaded
+        output.usage = ModelUsage()  # without it the model downloads a file to count tokens
     samples = [Sample(input=f"question {number}", target=target) for number, target in enumerate(targets)]
     task = Task(dataset=samples, scorer=scorer)
     model = get_model("mockllm/model", custom_outputs=outputs)

@@ -37,7 +37,7 @@ OUTPUTS = ["the dog barked all night", "the ferry was cancelled because of fog",
 
 
 class Echo(DummyLM):  # type: ignore[misc]
-    """A model that gives the outputs above, in order."""
+    """A model that returns the outputs above, in order."""
 
     def generate_until(self, requests: Sequence[Any], **_: object) -> list[str]:
         return [OUTPUTS[number % len(OUTPUTS)] for number in range(len(requests))]
@@ -76,7 +76,7 @@ def test_documented_task_gives_the_command_lines_score_stderr_and_signature(
     spread = sum((value - expected.score) ** 2 for value in expected.scores) ** 0.5 / len(references)
     assert found["twmd_stderr,none"] == pytest.approx(spread, rel=0.15)
     assert found["twmd_signature_stderr,none"] == "N/A"
-    # lm_eval writes what is no JSON by str
+    # lm_eval writes other objects with str
     assert [float(str(sample["twmd"])) for sample in found["samples"]] == pytest.approx(expected.scores)
     assert {str(sample["twmd_signature"]) for sample in found["samples"]} == {str(expected.signature)}
 

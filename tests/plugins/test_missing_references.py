@@ -1,4 +1,4 @@
-"""A missing reference, None or blank beside another one, is missing in every form of input."""
+"""A None or blank reference beside another one is missing in every input format."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ FORMS: list[Callable[[References], Any]] = [
     in_evaluate,
     in_sacrebleu,
     in_torchmetrics,
-    # A reward abstains where there is None alone, as TRL allows.
+    # A reward abstains for a single None, as TRL allows.
     lambda references: [score or 0.0 for score in reward_function()(PREDICTIONS, reference=references)],
     in_mlflow,
     in_inspect,

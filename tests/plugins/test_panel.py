@@ -1,4 +1,4 @@
-"""Metrics of all kinds beside each other."""
+"""All types of metrics in one evaluation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Lengths(evaluate.Metric):
 
 
 class Module:
-    """What `evaluate` modules look like from outside."""
+    """A fake `evaluate` module."""
 
     name = "own"
 
@@ -64,7 +64,7 @@ def test_references_are_encoded_for_the_first_evaluation_only() -> None:
     for panel in (keeping, keeping, forgetful):
         encoder = panel["twmd"].backend.model
         before.append(encoder.texts_encoded)
-        # References that no other test has kept with this model.
+        # References that no other test has cached with this model.
         references = [[f"{text}, kept" for text in texts] for texts in REFERENCES]
         score_evaluation(panel, [f"{text} {len(before)}" for text in PREDICTIONS], references)
         before[-1] = encoder.texts_encoded - before[-1]

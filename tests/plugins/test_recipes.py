@@ -26,7 +26,7 @@ Expected = Callable[[list[str], list[str]], dict[str, Any]]
 
 
 def needs(package: str) -> pytest.MarkDecorator:
-    """Skip where a package is not installed; where it is and cannot be imported, the test fails."""
+    """Skip if a package is not installed; fail if it is installed but cannot be imported."""
     missing = importlib.util.find_spec(package) is None
     return pytest.mark.skipif(missing, reason=f"its pins conflict with others: make faces installs {package}")
 

@@ -1,4 +1,4 @@
-"""Our metrics as SacreBLEU's, and SacreBLEU's tests over all of them."""
+"""Our metrics as SacreBLEU metrics, and SacreBLEU's tests on all of them."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_p_of_equal_systems_is_uniform(kind: Literal["ar", "bs"]) -> None:
             numbered, references, [(scorer, drawn)], resampling=Resampling(kind, trials, 0, seed)
         )
         p.append(compared.columns[0].cells[1].p_value or math.nan)
-    # With a hundredth of seeds a right test would be beyond; p is a multiple of 1 / (1 + trials).
+    # A correct test exceeds this with 1% of seeds; p is a multiple of 1 / (1 + trials).
     assert stats.kstest(p, "uniform").statistic < stats.kstwo.isf(0.01, draws) + 1 / (1 + trials)
 
 

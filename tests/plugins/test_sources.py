@@ -1,4 +1,4 @@
-"""The texts that were translated, in the faces of other libraries: each gives the engine's scores."""
+"""Sources in the interfaces of other libraries: all give the engine's scores."""
 
 from __future__ import annotations
 

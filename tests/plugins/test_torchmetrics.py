@@ -1,4 +1,4 @@
-"""Our metrics as torchmetrics': what they give, keep, forget, and gather over two processes."""
+"""Our metrics as torchmetrics: results, state, reset, and gathering over two processes."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ PAIRS = (
 )
 PREDICTIONS, REFERENCES = [own for own, _ in PAIRS], [several for _, several in PAIRS]
 ORDERED: dict[str, Any] = {"centering": "batch", "centering_size": 2}
-"""Keys with which a score depends on which segments stand side by side."""
+"""Keys with which a score depends on neighbouring segments."""
 
 
 def single(values: Any) -> Any:
-    """Return numbers of ours as torch keeps them by default."""
+    """Return our numbers in torch's default precision."""
     return np.float32(values).tolist()
 
 
@@ -104,7 +104,7 @@ def test_forward_returns_the_batch_score_and_keeps_the_batch() -> None:
 
 def test_positions_set_the_order_and_count_once() -> None:
     expected = twmd_registry.load("twmd", **ORDERED).score(PREDICTIONS, REFERENCES).score
-    # As a sampler deals six segments to four processes: the last ones are repetitions.
+    # A sampler deals six segments to four processes; the last ones are repetitions.
     ranks = [[0, 4, 2, 1], [1, 5, 3, 0]]
     theirs, unordered = TWMD(**ORDERED), TWMD(**ORDERED)
     for rank in ranks:

@@ -120,7 +120,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Falling:
-    """A metric that says less at every call, so that the first checkpoint is the best."""
+    """A metric that returns less at every call, so that the first checkpoint is the best."""
 
     name = "falling"
 
@@ -138,7 +138,7 @@ def make(encoder: Path, references: Any = None, *, second: Any = "bleu", **setti
 
 
 def scores(metrics: dict[str, Any], prefix: str = "eval_") -> dict[str, float]:
-    """Return what a registry metric or SacreBLEU said, without Trainer's own numbers."""
+    """Return the numbers of a registry metric or SacreBLEU, without Trainer's."""
     return {key: value for key, value in metrics.items() if key.removeprefix(prefix).startswith(("twmd", "bleu"))}
 
 
@@ -249,7 +249,7 @@ def test_several_sets_are_distinguished_by_their_split(encoder: Path, tmp_path: 
     run.create_model_card()
     news, talk = (entry for entry in run.state.log_history if {"eval_news_twmd", "eval_talk_twmd"} & set(entry))
     logged = news | talk
-    # The same rows in another order: the same corpus scores, if every row found its own references.
+    # In another order the corpus scores are the same if every row finds its references.
     assert logged["eval_news_bleu"] == pytest.approx(logged["eval_talk_bleu"])
     assert logged["eval_news_twmd"] == pytest.approx(logged["eval_talk_twmd"], abs=1e-5)
     checkpoint = tmp_path / "checkpoint-1"

@@ -164,7 +164,7 @@ def test_policy_is_trained_on_the_rewards(algorithm: str, tmp_path: Path, monkey
         report_to=[],
         bf16=False,
         use_cpu=True,
-        beta=0.0,  # without a model of reference, which RLOO would load from the Hub
+        beta=0.0,  # without a reference model, which RLOO would load from the Hub
     )
     trainer = getattr(trl, f"{algorithm}Trainer")(
         GPT2LMHeadModel(config),

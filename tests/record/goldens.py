@@ -1,4 +1,4 @@
-"""What ``make goldens`` runs: add the scores of a new metric to those that `twmd setup selfcheck` compares with."""
+"""Add the scores of a new metric to the golden scores of `twmd setup selfcheck` (``make goldens``)."""
 
 from __future__ import annotations
 

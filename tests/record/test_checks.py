@@ -42,7 +42,7 @@ def test_score_below_the_floor_or_a_record_fails_and_no_other(files: None, run: 
     status, _, err = run(f"{LINE} bad.txt {against}")
     assert (status, "bad.txt: sbert is " in err) == (3, True)
     assert "below the baseline's (p = 0.000" in err
-    assert run(f"{LINE} bad.txt {against} --alpha 1e-9")[0] == 0  # no p of 10,000 trials is so small
+    assert run(f"{LINE} bad.txt {against} --alpha 1e-9")[0] == 0  # 10,000 trials give no smaller p
     status, _, err = run("score ref.txt -i good.txt -m sbert chrf --fail-if-worse good.json --alpha 0.0002")
     assert (status, "not compared with the baseline: chrF2" in err) == (0, True)
     assert "passed: good.txt: sbert is not worse than good.txt's in the baseline (alpha 0.0002)\n" in err

@@ -1,4 +1,4 @@
-"""Records as files: written whole or not at all, read as untrusted data."""
+"""Record files: written atomically, read as untrusted data."""
 
 from __future__ import annotations
 

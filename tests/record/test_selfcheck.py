@@ -14,7 +14,7 @@ from twmd_registry.registry.names import MetricName
 def test_this_installation_gives_the_published_scores_of_every_metric_and_pair(run: Run) -> None:
     status, out, err = run("setup selfcheck")
     assert (status, "13 of 13 settings agree" in out) == (0, True)
-    assert err == ""  # one of its own texts is empty, and one of unknown tokens: that is what they are for
+    assert err == ""  # its texts include an empty one and one of unknown tokens on purpose
     golden = json.loads(selfcheck.GOLDEN.read_text(encoding="utf-8"))
     assert set(MetricName) < set(golden["metrics"])
     assert all(len(published["scores"]) == len(golden["pairs"]) for published in golden["metrics"].values())

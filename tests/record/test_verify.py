@@ -1,4 +1,4 @@
-"""Verification: what holds is confirmed, and every change of record, texts or model is named."""
+"""Verification: correct records pass, and every change of record, texts or model is named."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def edit_signature(before: str, after: str) -> Callable[[SystemScore], dict[str,
 
 
 def problems(record: Record, texts: Segments = TEXTS, local_files: LocalFiles | None = None) -> list[str]:
-    """Return the problems of a record that does not hold, each once."""
+    """Return the distinct problems of a record that fails verification."""
     found = twmd_registry.verify_record(record, [texts], local_files=local_files)
     assert not found.agrees
     return list(dict.fromkeys(problem for check in found.checks for problem in check.problems))
@@ -164,7 +164,7 @@ def test_flipped_byte_in_weights_is_named(tmp_path: Path, part: str) -> None:
     (weights,) = folder.glob("*model.safetensors")
     before = weights.stat()
     tiny.flip_last_byte(weights)
-    os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))  # behind the back of any remembered hash
+    os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))  # without changing the cached hash
     (problem,) = problems(record, local_files=local_files)
     assert problem.startswith(f"model content: {part} ")
     keys = record.systems[0].results[0].keys
@@ -279,7 +279,7 @@ def systems(texts: Texts) -> list[Segments]:
 
 @pytest.fixture(scope="module")
 def published(systems: list[Segments]) -> dict[str, Record]:
-    """Records of two systems by two of our metrics and two of SacreBLEU's, by their test or intervals."""
+    """Records of two systems and four metrics (two of SacreBLEU's), with a test or intervals."""
     scorers = [twmd_registry.load("twmd"), twmd_registry.load("sbert")]
     sets = [twmd_registry.score_all(scorers, *own) for own in systems]
     scored: list[Any] = [*((scorer, [own[k] for own in sets]) for k, scorer in enumerate(scorers)), "bleu", "chrf"]

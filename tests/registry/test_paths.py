@@ -1,4 +1,4 @@
-"""Files are written whole, whoever else writes them."""
+"""Files are written atomically, even concurrently."""
 
 from __future__ import annotations
 

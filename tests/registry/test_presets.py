@@ -1,4 +1,4 @@
-"""Presets of a user's own and of other packages."""
+"""Presets of users and of other packages."""
 
 from __future__ import annotations
 

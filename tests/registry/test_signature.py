@@ -73,7 +73,7 @@ VALUES: dict[str, list[Any]] = {
     "truncation": ["cut", "cut:99", "cut:1000000", "window:50/50", "window:64/1"],
     "dtype": [*get_args(Dtype)],
 }
-"""Values of every key; None is the one that does nothing."""
+"""Values of every key; None is the neutral one."""
 
 
 EXCLUDED: dict[str, set[str]] = {
@@ -103,7 +103,7 @@ SINGLE = [metric for metric in MetricName if metric is not MetricName.ENSEMBLE]
 
 
 def random_spec(r: random.Random, *, single: bool = False) -> AppliedSpec:  # noqa: PLR0912 (a rule per branch)
-    """Any specification that the rules allow, most of them nobody would ask for."""
+    """Any valid specification, however unusual."""
     metric = r.choice(SINGLE if single else list(MetricName))
     if metric is MetricName.ENSEMBLE:
         weights = [r.choice([1.0, 2.0, r.uniform(1e-6, 1e6)]) for _ in range(r.randint(1, 3))]

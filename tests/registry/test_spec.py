@@ -1,4 +1,4 @@
-"""Specifications: what every key accepts, refuses and leaves unsaid, and which preset fills in the rest."""
+"""Specifications: the values of keys, neutral values, and presets."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ REFUSED: list[tuple[str, list[Any], str]] = [
     ("dtype", ["int8"], "float32, bfloat16, float16"),
     ("model", ["  ", 7], "a Hub id"),
 ]
-"""Keys, impossible values, and what the message offers."""
+"""Keys, impossible values, and the choices in the message."""
 
 NEUTRAL: dict[str, Any] = {
     "aggregation": "single",
@@ -279,7 +279,7 @@ APPLIED = [AppliedSpec.of(make_spec(metric)) for metric in MetricName]
 
 
 def check_round_trip(spec: MetricSpec) -> None:
-    """Check that the signature of a specification gives it back; a request that is open or names a file has none."""
+    """Check that a specification's signature parses back; an open request or one with a file has none."""
     try:
         applied = AppliedSpec.of(spec)
     except SpecError:

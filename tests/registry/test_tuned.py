@@ -1,4 +1,4 @@
-"""The packaged tuned metric: small, signed, and better than the untuned one on ratings that it never saw."""
+"""The packaged tuned metric: small, signed, and better than the untuned one on unseen ratings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ADAPTERS = {
     "stsb-mpnet": ("stsscore", "mpnet-stsb"),
     "stsb-multilingual": ("stsscore", "multilingual"),
 }
-"""The metric and preset of every adapter that comes with the package."""
+"""The metric and preset of every packaged adapter."""
 MAX_BYTES = 3_000_000
 PAIR = "tr-en"
 

@@ -14,7 +14,7 @@ from twmd_registry.train.data import TrainingData
 
 PLAIN = ["the", "a", "sat", "on", "mat", "ran", "over", "hill", "saw", "again"]
 GOOD, BAD = ("rain", "today"), ("cat", "dog")
-"""The words that decide a rating: a good word in the prediction adds a point, a bad word subtracts a point."""
+"""Words that decide a rating: a good word in the prediction adds a point, a bad word subtracts one."""
 
 
 def rated_words(number: int, seed: int) -> RatedSegments:

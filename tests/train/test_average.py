@@ -1,4 +1,4 @@
-"""Averaging adapters: the mean is the mean of the weights, and adapters without a mean are refused."""
+"""Averaging adapters: the mean of the weights, and errors."""
 
 from __future__ import annotations
 

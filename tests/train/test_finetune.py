@@ -1,4 +1,4 @@
-"""Fine-tuning: what is learned, what is written, runs that are interrupted and resumed."""
+"""Fine-tuning: learning, output, and interrupted and resumed runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Run = tuple[Path, tuple[Scorer, int, float, Agreements], FinetunePlan]
 
 @pytest.fixture(scope="module")
 def done(bert: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Return a run of some epochs on words whose value the encoder has to learn."""
+    """Return a run of some epochs on words whose value the encoder must learn."""
     spec = make_spec("twmd", model=bert, layer=LAYER, centering="none", temperature=0.1)
     recipe = Recipe(rank=4, epochs=4, learning_rate=1e-2)
     plan = FinetunePlan(spec, (named_words(96, 1),), (named_words(48, 2),), (named_words(20, 3),), recipe)
@@ -60,7 +60,7 @@ def test_source_based_metric_is_trained_as_it_scores(bert: str, tmp_path: Path) 
         for own in (named_words(48, 1), named_words(48, 2), named_words(20, 3))
     )
     plan = FinetunePlan(spec, (train,), (dev,), (test,), Recipe(rank=4, epochs=1, learning_rate=1e-2))
-    # The equal references are not compared, so none is named.
+    # Equal references are not compared, so none is named.
     trained, _, _, (_, best) = finetune(plan, tmp_path / "adapter", options=CPU)
     assert "|against:source|" in trained.signature
     card = (tmp_path / "adapter" / "README.md").read_text(encoding="utf-8")

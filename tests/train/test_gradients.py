@@ -78,15 +78,13 @@ def test_gradient_of_a_text_that_centering_removes_is_finite(metric: MetricName)
     found = scores(metric, vectors, temperature=0.1, iterations=1, centering="sentence")  # the last text has one word
     (slope,) = torch.autograd.grad(found.sum(), vectors)
     assert bool(torch.isfinite(slope).all())
-    assert (float(slope[:5].abs().max()) > 0) is (
-        metric is not MetricName.SBERT
-    )  # the mean over a text is nothing, too
+    assert (float(slope[:5].abs().max()) > 0) is (metric is not MetricName.SBERT)  # the mean over a text is zero, too
     assert float(slope[5:].abs().max()) == 0
 
 
 @pytest.mark.parametrize("metric", ALIGNERS)
 def test_gradient_of_identical_texts_is_zero(metric: MetricName) -> None:
-    """By Eq. 1 (and for unit vectors without it) such a pair scores 1 whatever the vectors are."""
+    """By Eq. 1 (and for unit vectors without it) such a pair scores 1 with any vectors."""
     vectors = drawn()
     found = scores(metric, vectors, ITEMS._replace(ref=ITEMS.hyp), temperature=0.1, iterations=1, centering="none")
     (slope,) = torch.autograd.grad(found.sum(), vectors)

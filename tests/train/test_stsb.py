@@ -21,7 +21,7 @@ DEEDS = ["left before dawn", "stood by the weir", "sang, quietly", "sold nine lo
 
 
 def write_set(path: Path, rows: int, seed: int) -> None:
-    """Write pairs that are as similar as their subjects and verbs are."""
+    """Write pairs that are as similar as their subjects and verbs."""
     r = random.Random(seed)
     lines = []
     for _ in range(rows):
@@ -72,7 +72,7 @@ def test_siamese_writes_adapter_line_card_and_signature(
 def test_trained_cross_encoder_scores_as_reported(
     option: str, sets: Path, bert: str, run: Run, monkeypatch: Patch
 ) -> None:
-    """The tiny model's vocabulary has few of the words."""
+    """Ignore the warning about words outside the tiny model's vocabulary."""
     monkeypatch.setattr("twmd_registry.train.stsb.WARM_UP_STEPS", 0)
     output = sets / "trained"
     status, out, err = run(f"train stsscore {sets} {option} --epochs 1 --set model={bert} -o {output}")

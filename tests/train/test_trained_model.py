@@ -1,4 +1,4 @@
-"""The trained module: its similarities, its loss, its dropout; metrics and recipes that are refused."""
+"""The trained module: similarities, loss, dropout, and errors for metrics and recipes."""
 
 from __future__ import annotations
 

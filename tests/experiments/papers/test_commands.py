@@ -1,4 +1,4 @@
-"""``study``, ``reproduce`` and ``diagnose``: what they print, write and refuse."""
+"""``study``, ``reproduce`` and ``diagnose``: output and errors."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_diagnosis_is_drawn_for_no_and_all_centerings(
     for name in ("twmd-figure1", "twmd-figure2"):
         status, printed, _ = run(f"reproduce {name} {command} -o {tmp_path}")
         assert (status, f", {len(corpus)} texts, {diagnosis.words} words" in printed) == (0, True)
-        assert ("  paper  " in printed) is (name == "twmd-figure2")  # the paper says nothing of figure 1 in words
+        assert ("  paper  " in printed) is (name == "twmd-figure2")  # the paper does not describe figure 1 in words
         assert {path.name for path in tmp_path.glob(f"{name}*")} == {f"{name}{suffix}" for suffix in PICTURE}
     first, second = (rows_of(tmp_path / f"twmd-figure{number}.csv") for number in (1, 2))
     assert [(row["centering"], row["layer"]) for row in first] == [("none", str(k)) for k in range(tiny.DEPTH + 1)]

@@ -48,7 +48,7 @@ def model(tiny_encoder: Callable[[str], Path]) -> str:
 
 
 class Oracle:
-    """Every text encoded by itself; means, cosines and averages by loops."""
+    """Similarities by loops, with every text encoded separately."""
 
     def __init__(self, name: str, texts: list[str]) -> None:
         files = find_model(name)
@@ -67,7 +67,7 @@ class Oracle:
         self.background = None if background is None else background.content["none"].double().numpy()
 
     def center(self, centering: CenteringKind, k: int) -> list[list[np.ndarray]]:
-        """Return unit vectors by text and word; NaN where nothing is left."""
+        """Return unit vectors by text and word; NaN for a zero vector."""
         texts, centered = self.vectors[k], []
         for t, text in enumerate(texts):
             means = {
@@ -82,7 +82,7 @@ class Oracle:
         return centered
 
     def average(self, similarity: Similarity, centering: CenteringKind, k: int) -> float:
-        """Return the mean over strata of the mean over the stratum's pairs; undefined pairs weigh nothing."""
+        """Return the mean over strata of their pairs' means, without undefined pairs."""
         vectors = self.center(centering, k)
         places = [(t, w) for t, ids in enumerate(self.ids) for w in range(len(ids))]
         strata: dict[int, list[float]] = {}

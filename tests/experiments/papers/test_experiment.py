@@ -1,4 +1,4 @@
-"""The experiments as data: the papers' printed numbers, the meaning of their row names, and what is measured."""
+"""The experiments as data: printed numbers, row names and measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Experiments computed here: every number against scores of one group by one scorer, layouts, and bad input."""
+"""Recomputed experiments: numbers against a separate scorer per group, layouts, and bad input."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
 
 pytestmark = pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
-"""Tiny models are untuned, and some tables leave language pairs out; where a warning matters, a test asks for it."""
+"""Ignore warnings about untuned models and missing language pairs unless a test expects them."""
 
 
 @pytest.fixture(scope="module")

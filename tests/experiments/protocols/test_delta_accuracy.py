@@ -1,4 +1,4 @@
-"""What a difference of scores means: the fit against simulated campaigns, and what is printed."""
+"""The meaning of a difference of scores: the fit on simulated campaigns, and the output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from twmd_registry.judgments.rated import RatedSegments
 def simulate(
     seed: int, *, systems: int = 12, items: int = 400, s: float = 0.02, t: float = 0.3
 ) -> tuple[list[float], RatedSegments]:
-    """Return scores that differ from people's opinion of a system by s / sqrt(2), and of a segment by t / sqrt(2)."""
+    """Return scores that differ from human ratings by s / sqrt(2) per system and t / sqrt(2) per segment."""
     rng = np.random.default_rng(seed)
     quality = rng.normal(0, 0.03, systems)
     opinion = quality + rng.normal(0, s / np.sqrt(2), systems)

@@ -1,4 +1,4 @@
-"""``submit``: every output is scored, and its files are what the shared task and mt-metrics-eval read."""
+"""``submit``: every output is scored, and the shared task and mt-metrics-eval can read its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The averages of the metrics shared task, of values and of ranks, against their parts computed one by one."""
+"""The averages of the metrics shared task against their separately computed parts."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_wmt23_averages_accuracy_correlations_and_acc_eq() -> None:
         correlations = stats.pearsonr(*means).statistic, stats.pearsonr(scores[own], rated.ratings[own]).statistic
         expected += [(1 + r) / 2 for r in correlations]  # from 0 to 1, as accuracies
         expected.append(correlate_pairs("acc_eq", scores[own], rated.ratings[own], item[own]))
-    expected += [np.mean(alike)] * 2  # as heavy as a part of each of the two pairs
+    expected += [np.mean(alike)] * 2  # the same weight as a part of both pairs
     assert result.averages[0] == pytest.approx(np.mean(expected), abs=1e-12)
     assert result.notes == ("wmt23: no ratings of he-en; the average is over en-de, zh-en.",)
     assert result.tables["task"][1][2] == "accuracy of systems (x 2)"
@@ -106,7 +106,7 @@ PEOPLE = "refB"
 
 
 def make_year(metrics: int = 3) -> tuple[list[list[float]], RatedSegments]:
-    """Return the scores of metrics with more and more noise, and ratings of a year like WMT22."""
+    """Return the scores of increasingly noisy metrics, and ratings of a year like WMT22."""
     rng = np.random.default_rng(4)
     rows = [
         (pair, DOMAINS[item % 4], system, f"{pair}:{item + 1}")
@@ -177,7 +177,7 @@ def test_metrics_without_a_significant_difference_share_a_rank() -> None:
     for task in tasks:
         best, worse, same = (own[task]["averaged"] for own in measure([*scores, scores[0]], rated, [task], trials=20))
         assert best == same == 1
-        assert worse == 2 or task[2] == "system", task  # a test of six systems may tell nothing apart
+        assert worse == 2 or task[2] == "system", task  # a test of six systems may find no difference
 
 
 def test_missing_language_pairs_are_named_and_the_others_ranked(tmp_path: Path, run: Run) -> None:
@@ -196,7 +196,9 @@ def test_missing_language_pairs_are_named_and_the_others_ranked(tmp_path: Path, 
     _, shown, complained = run(f"task wmt22 {data} -m chrf bleu --format json --trials 9")
     assert "the mean of their segments' ratings is used: refB of en-de chat, s0 of en-de chat, s1" in complained
     result = json.loads(shown)
-    by_system_in_a_domain = 2 * 2 * 2  # domains of two segments, with people and without, by Pearson and Kendall
+    by_system_in_a_domain = (
+        2 * 2 * 2
+    )  # domains of two segments, with and without human translations, by Pearson and Kendall
     said = "wmt22: 41 of 201 tasks; 8 are left out, in which a metric has no correlation."
     assert result["notes"][1:] == [said]
     assert len(result["metrics"][0]["parts"]) == 49 - by_system_in_a_domain
@@ -204,7 +206,7 @@ def test_missing_language_pairs_are_named_and_the_others_ranked(tmp_path: Path, 
     assert averages == sorted(averages)
     _, _, complained = run(f"task wmt22 {data},group=domain -m chrf")
     assert "these data are divided further, as 'en-de news'" in complained
-    assert "en-de news news" not in complained  # the domains of domains have no ratings, which nobody asked for
+    assert "en-de news news" not in complained  # nobody requested ratings of subdomains
     rated = read_divisions(data, read_rated(data))
     assert rated.domain is not None
     assert rated.domain[:4] == ["news", "news", "chat", "chat"]

@@ -1,4 +1,4 @@
-"""The rule by which a preset is a metric's default."""
+"""The rule that chooses a metric's default preset."""
 
 from __future__ import annotations
 

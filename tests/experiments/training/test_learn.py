@@ -1,4 +1,4 @@
-"""Learning from rated sets: parts, z-scores, errors, batches, losses; a run goes on where it stopped."""
+"""Learning from rated sets: parts, z-scores, errors, batches, losses, and resuming."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def student(tiny_encoder: Any) -> str:
 
 
 def words_of(number: int, seed: int) -> RatedSegments:
-    """Return rated words, of which each two follow one another as outputs of a segment."""
+    """Return rated words; every two consecutive ones are outputs of a segment."""
     return standardise(rated_words(number, seed)._replace(item=[f"doc {k // 2}" for k in range(number)]))
 
 
@@ -58,7 +58,7 @@ def test_run_learns_and_resumes(student: str, tmp_path: Path) -> None:
     other = rated_words(60, 3)
     before, after = (scores_of(other, student, adapter) for adapter in (None, tmp_path / "whole"))
     assert correlate("pearson", after, other.ratings) > correlate("pearson", before, other.ratings) + 0.1
-    # A copy in 8 bits is an adapter to begin with.
+    # Training can start from an 8-bit copy.
     shrink(tmp_path / "whole", tmp_path / "small")
     run_to(plan._replace(steps=1, rate=0.0, dropout=0.0, start=str(tmp_path / "small")), tmp_path / "begun", 999)
     assert scores_of(other, student, tmp_path / "begun") == pytest.approx(after, abs=2e-3)

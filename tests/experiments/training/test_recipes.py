@@ -1,4 +1,4 @@
-"""Every step of a recipe is a command that exists; complete steps are left out, interrupted ones resumed."""
+"""Recipes: steps are existing commands, complete steps are skipped, interrupted ones resumed."""
 
 from __future__ import annotations
 

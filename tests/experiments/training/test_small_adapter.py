@@ -1,4 +1,4 @@
-"""An adapter in 8 bits is a PEFT adapter of nearly the same changes, and most of those in the package are made so."""
+"""8-bit adapters are PEFT adapters with nearly the same weights, like most of the packaged ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A teacher's table: what is rated, kept when a run ends, edited and refused; a student learns from it."""
+"""A teacher's table: rating, resuming, edits and errors; a student learns from it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SET = " ".join(f"{key}={value}" for key, value in KEYS.items())
 
 @pytest.fixture(scope="module")
 def models(tiny_encoder: Any) -> tuple[str, str]:
-    """Return the encoders of a teacher and of a student."""
+    """Return a teacher's and a student's encoder."""
     return str(tiny_encoder("bert")), str(tiny_encoder("roberta"))
 
 
@@ -149,7 +149,7 @@ def test_wrong_rating_is_refused_before_it_begins(
     [
         ("numbers", "12 Menschen", "es waren 12", r"[1-9]\d Menschen"),
         ("numbers", "१२ लोग", "वहाँ १२ लोग", r"[१-९]\d लोग"),
-        ("numbers", "12 people", "twelve people", None),  # what is not in the reference may be an error already
+        ("numbers", "12 people", "twelve people", None),  # a word missing from the reference may be an error already
         ("units", "costs 5€", "it is 5€", "costs 5[$£¥]"),
         ("units", "in 5 t Stahl", "5 t Stahl", "in 5 (kg|g) Stahl"),
         ("units", "the t shirt", "a t shirt", None),
