@@ -72,9 +72,9 @@ def plugins() -> Iterator[str]:
     for path in sorted((DEMO.parents[1] / "plugins").rglob("*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in PLUGINS:
-                for each in node.body if isinstance(node, ast.ClassDef) else [node]:
-                    if isinstance(each, ast.FunctionDef) and re.match("__init__|[^_]", each.name):
-                        yield f"{node.name}.{each.name}({ast.unparse(each.args)})"
+                for member in node.body if isinstance(node, ast.ClassDef) else [node]:
+                    if isinstance(member, ast.FunctionDef) and re.match("__init__|[^_]", member.name):
+                        yield f"{node.name}.{member.name}({ast.unparse(member.args)})"
 
 
 def commands() -> Iterator[str]:
@@ -114,8 +114,8 @@ def outputs() -> Iterator[str]:
         systems = [Path(folder, f"system_{name}.jsonl") for name in "ab"]
         for path in systems:
             rows = [json.loads(line) for line in (DEMO / path.name).read_text(encoding="utf-8").split("\n")[:12]]
-            for each in rows:
-                each["references"] = each["references"][:1]  # accuracies are of one reference
+            for promise in rows:
+                promise["references"] = promise["references"][:1]  # accuracies are of one reference
             path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
         score = ("score", "-i", *systems, "-m", "twmd", "stsscore", "bleu", "--format")
         scores = run(*score, "json")
@@ -171,7 +171,7 @@ def service() -> Iterator[str]:
 def attempt(*arguments: object) -> tuple[int, str]:
     """Return the exit status and output of a command."""
     with redirect_stdout(io.StringIO()) as printed:
-        status = main([str(each) for each in (*arguments, "--quiet")])
+        status = main([str(argument) for argument in (*arguments, "--quiet")])
     return status, printed.getvalue()
 
 
@@ -194,5 +194,5 @@ def written(name: str) -> str:
 
 
 if __name__ == "__main__":
-    for each in PROMISES:
-        (FOLDER / f"{each}.txt").write_text(written(each), encoding="utf-8")
+    for promise in PROMISES:
+        (FOLDER / f"{promise}.txt").write_text(written(promise), encoding="utf-8")

@@ -42,13 +42,13 @@ def write_wmt(folder: Path, year: int, pairs: tuple[str, ...] | None = None, row
 
 def write_sts(folder: Path) -> Path:
     for year in YEARS:
-        own = folder / "sts" / year
-        own.mkdir(parents=True)
+        year_folder = folder / "sts" / year
+        year_folder.mkdir(parents=True)
         for subset, rows in SUBSETS:
             pairs = [f"{sentence()}\t{sentence()}\n" for _ in range(rows)]
             ratings = [f"{R.uniform(0, 5):.2f}\n" for _ in range(rows)]
-            (own / f"STS.input.{subset}.txt").write_text("".join(pairs), encoding="utf-8")
-            (own / f"STS.gs.{subset}.txt").write_text("".join(ratings), encoding="utf-8")
+            (year_folder / f"STS.input.{subset}.txt").write_text("".join(pairs), encoding="utf-8")
+            (year_folder / f"STS.gs.{subset}.txt").write_text("".join(ratings), encoding="utf-8")
     return folder
 
 

@@ -59,8 +59,8 @@ def test_every_example_gives_its_shown_output(name: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_runs(command: str, texts: Texts, folder: Path, run: Run) -> None:
-    given = {"ref": texts.references, "system_a": texts.predictions, "system_b": texts.references[::-1]}
-    for name, lines in given.items():
+    files = {"ref": texts.references, "system_a": texts.predictions, "system_b": texts.references[::-1]}
+    for name, lines in files.items():
         (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     status, out, _ = run(command.removeprefix("twmd "))
     assert (status, bool(out.strip())) == (0, True)

@@ -300,14 +300,14 @@ def test_trainer_programs_call_existing_names(monkeypatch: pytest.MonkeyPatch) -
     for trainer in (Seq2SeqTrainer, Trainer):
         monkeypatch.setattr(transformers, trainer.__name__, create_autospec(trainer))
         transformers.__dict__[trainer.__name__].return_value.create_model_card.__name__ = "create_model_card"
-    given: dict[str, Any] = {name: object() for name in ("model", "arguments", "train", "dev")}
-    given["tokenizer"] = create_autospec(transformers.PreTrainedTokenizerFast, instance=True)
-    exec(program_of(TRAINER), given)
+    names: dict[str, Any] = {name: object() for name in ("model", "arguments", "train", "dev")}
+    names["tokenizer"] = create_autospec(transformers.PreTrainedTokenizerFast, instance=True)
+    exec(program_of(TRAINER), names)
     (first,), (second,) = transformers.Seq2SeqTrainer.call_args_list, transformers.Trainer.call_args_list
     for call in (first, second):
         assert call.kwargs["compute_metrics"] is call.kwargs["callbacks"][0]
     transformers.Seq2SeqTrainer.return_value.train.assert_called_once_with()
-    exec(program_of(README), given)
+    exec(program_of(README), names)
 
 
 def test_cluster_functions_accept_their_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,11 +315,11 @@ def test_cluster_functions_accept_their_arguments(monkeypatch: pytest.MonkeyPatc
     called = {name: create_autospec(getattr(scale, name)) for name in ("score_files", "score_dataset")}
     for name, instead in called.items():
         monkeypatch.setattr(scale, name, instead)
-    given = {"dataset": object()}
-    exec(program_of(CLUSTER), given)
+    names = {"dataset": object()}
+    exec(program_of(CLUSTER), names)
     called["score_files"].assert_called_once()
     (call,) = called["score_dataset"].call_args_list
-    assert call.args[0] is given["dataset"]
+    assert call.args[0] is names["dataset"]
 
 
 @pytest.mark.parametrize("metric", MetricName)

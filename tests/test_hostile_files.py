@@ -125,10 +125,10 @@ def test_preset_cannot_be_written_to_another_folder(tmp_path: Path, name: str, m
     path = tmp_path / "preset.toml"
     table = f'["{name}".shared]\nmodel = "embedded"\nlayer = 3\n["{name}".metrics.twmd]\nprovenance = "a test"\n'
     path.write_text(table, encoding="utf-8")
-    for given in (None, name):
+    for new_name in (None, name):
         with pytest.raises(SpecError, match="a preset's name"):
-            add_preset(path, given)
-    assert [own.name for own in tmp_path.iterdir()] == ["preset.toml"]
+            add_preset(path, new_name)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["preset.toml"]
 
 
 @pytest.mark.parametrize("key", ["stopwords", "baseline"])

@@ -61,8 +61,8 @@ def test_packages_import_from_lower_layers_only() -> None:
         here = top_level_name(path)
         below = {name for name in floor if floor[name] < floor.get(here, 0)}
         allowed = IMPORTS_OUTSIDE_LAYERS.get(here, below) | {here}
-        own = [name for name in imports(path) if name.startswith("twmd_registry.") and here != "__init__"]
-        upward += [f"{path.relative_to(ROOT)} imports {name}" for name in own if name.split(".")[1] not in allowed]
+        imported = [name for name in imports(path) if name.startswith("twmd_registry.") and here != "__init__"]
+        upward += [f"{path.relative_to(ROOT)} imports {name}" for name in imported if name.split(".")[1] not in allowed]
     assert upward == []
 
 

@@ -125,11 +125,15 @@ def rows_of(table: str) -> list[list[str]]:
 
 
 def test_every_packaged_file_and_every_source_has_exactly_one_licence() -> None:
-    patterns = {each: sources for _, files, sources in rows_of("Parts") for each in re.findall("`([^`]+)`", files)}
-    whole = {each: f"twmd_registry/{each}" if "/" in each else each for each in patterns}
-    matched = {name: [each for each in patterns if Path(name).match(whole[each])] for name in tracked("twmd_registry")}
+    patterns = {
+        pattern: sources for _, files, sources in rows_of("Parts") for pattern in re.findall("`([^`]+)`", files)
+    }
+    whole = {pattern: f"twmd_registry/{pattern}" if "/" in pattern else pattern for pattern in patterns}
+    matched = {
+        name: [pattern for pattern in patterns if Path(name).match(whole[pattern])] for name in tracked("twmd_registry")
+    }
     assert {name: found for name, found in matched.items() if len(found) != 1} == {}
-    assert set(patterns) == {each for found in matched.values() for each in found}
+    assert set(patterns) == {pattern for found in matched.values() for pattern in found}
     licences = {name: licence for names, _, licence in rows_of("Sources") for name in names.split(", ")}
     named = {name for sources in patterns.values() if sources != "-" for name in re.split("[;,] ", sources)}
     papers = {"Chen et al. 2020", "Zhao et al. 2019", "Herbold 2024"}  # whose printed numbers are facts

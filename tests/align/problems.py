@@ -60,13 +60,14 @@ def problem(
     """Draw anisotropic sets, like token vectors, with weights from 0 to 4; padding holds `garbage`."""
     draw = np.random.default_rng(seed)
     sides = []
-    for own in zip(*sizes, strict=True):
-        vectors = draw.normal(size=(sum(own), 6)) + 0.7
-        weights = draw.integers(0, 5, sum(own)) if weighted else np.ones(sum(own))
-        weights[np.cumsum(own) - 1] += weighted  # every text has a positive weight
+    for pair_sizes in zip(*sizes, strict=True):
+        vectors = draw.normal(size=(sum(pair_sizes), 6)) + 0.7
+        weights = draw.integers(0, 5, sum(pair_sizes)) if weighted else np.ones(sum(pair_sizes))
+        weights[np.cumsum(pair_sizes) - 1] += weighted  # every text has a positive weight
         rows = torch.tensor(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype=dtype)
         block = pad(
-            TokenVectors(rows, torch.tensor(own), weights=torch.tensor(weights, dtype=dtype)), torch.arange(len(own))
+            TokenVectors(rows, torch.tensor(pair_sizes), weights=torch.tensor(weights, dtype=dtype)),
+            torch.arange(len(pair_sizes)),
         )
         sides.append(block._replace(vectors=torch.where(block.mask[..., None], block.vectors, garbage)))
     return sides[0], sides[1]
@@ -74,7 +75,7 @@ def problem(
 
 def unpadded(side: PaddedTokens, b: int) -> tuple[np.ndarray, np.ndarray]:
     """Return a text's vectors and weights in the oracles' format."""
-    vectors, weights = (own[b][side.mask[b]].to(torch.float64).numpy() for own in (side.vectors, side.weights))
+    vectors, weights = (packed[b][side.mask[b]].to(torch.float64).numpy() for packed in (side.vectors, side.weights))
     return vectors, weights
 
 

@@ -46,10 +46,10 @@ def check(sizes: list[tuple[int, int]], x: PaddedTokens, y: PaddedTokens, how: M
     both = c(x, y, how)
     for b in range(len(sizes)):
         (hyp, a), (ref, w) = unpadded(x, b), unpadded(y, b)
-        for found, s, own, other in ((both[0], hyp @ ref.T, a, w), (both[1], ref @ hyp.T, w, a)):
+        for found, s, weights, other in ((both[0], hyp @ ref.T, a, w), (both[1], ref @ hyp.T, w, a)):
             keys = {"temperature": how.temperature, "iterations": how.iterations, "objective": how.objective}
-            wanted = family.c(how.metric, s, own, other, **keys)
-            assert float(found[b]) == pytest.approx(wanted, abs=tolerance, rel=tolerance)
+            expected = family.c(how.metric, s, weights, other, **keys)
+            assert float(found[b]) == pytest.approx(expected, abs=tolerance, rel=tolerance)
 
 
 @QUICK
@@ -79,11 +79,11 @@ def test_choices_of_a_token_sum_to_one_in_float32_at_any_temperature(
 ) -> None:
     x, y = problem(dtype=torch.float32)
     # All partners are alike, so every choice has the same gain.
-    own = torch.linspace(-0.4, 0.9, x.mask.shape[1])
+    gains = torch.linspace(-0.4, 0.9, x.mask.shape[1])
     spec = of_metric(metric, tempered(temperature, sweeps))
-    found = align(own[:, None].expand(similarities(x, y).shape), x, y, spec)[0]
+    found = align(gains[:, None].expand(similarities(x, y).shape), x, y, spec)[0]
     for gained, tokens in zip(found, x.mask, strict=True):
-        assert float(gained) == pytest.approx(float(own[tokens].mean()), abs=2e-7)
+        assert float(gained) == pytest.approx(float(gains[tokens].mean()), abs=2e-7)
 
 
 def test_sinkhorn_without_convergence_warns_with_the_error_of_the_marginals(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +97,7 @@ def test_sinkhorn_without_convergence_warns_with_the_error_of_the_marginals(monk
     plan = rows / rows.sum(1, keepdims=True) / 6
     words = r"at T=0\.05: after 1 sweeps the marginals are off by up to (\S+)\. Raise the temperature"
     (stated,) = re.findall(words, str(caught[0].message))
-    assert float(stated) == pytest.approx(sum(abs(each - 1 / 9) for each in plan.sum(0)), rel=0.06)
+    assert float(stated) == pytest.approx(sum(abs(total - 1 / 9) for total in plan.sum(0)), rel=0.06)
     assert found == pytest.approx(float((plan * s).sum()), abs=1e-10)
 
 
@@ -168,10 +168,10 @@ def test_plan_has_the_marginals_ignores_padding_and_gives_c(
     x, y = problem(weighted=weighted)
     s, cells = similarities(x, y), x.mask[:, :, None] & y.mask[:, None, :]
     precision, recall = both = plans(s, x, y, how)
-    for plan, wanted in zip(both, align(s, x, y, how), strict=True):
+    for plan, carried in zip(both, align(s, x, y, how), strict=True):
         assert plan.shape == s.shape
         assert float(plan[~cells].abs().max()) == 0
-        torch.testing.assert_close((plan * s.where(cells, 0.0)).sum((1, 2)), wanted, atol=1e-9, rtol=1e-9)
+        torch.testing.assert_close((plan * s.where(cells, 0.0)).sum((1, 2)), carried, atol=1e-9, rtol=1e-9)
     if metric in SUMS:
         return
     assert min(float(plan.min()) for plan in both) >= 0
@@ -231,18 +231,18 @@ def one(first: float, second: float) -> tuple[Tensor, Tensor]:
 
 
 def test_text_without_self_similarity_scores_zero_and_never_nan() -> None:
-    c, own, other = torch.tensor([0.3, 0.3, 0.3]), torch.tensor([0.0, 0.5, -1e-9]), torch.tensor([0.5, 0.0, 0.5])
-    assert not combine_sides((c, c), (own, other)).any()
-    same = combine_sides((c, c), (own, own), torch.tensor([True, True, False]))
+    c, self_hyp, other = torch.tensor([0.3, 0.3, 0.3]), torch.tensor([0.0, 0.5, -1e-9]), torch.tensor([0.5, 0.0, 0.5])
+    assert not combine_sides((c, c), (self_hyp, other)).any()
+    same = combine_sides((c, c), (self_hyp, self_hyp), torch.tensor([True, True, False]))
     assert same.tolist() == [[1.0, pytest.approx(0.6), 0.0]] * 3
-    assert bool(combine_sides((c, c), (own * torch.nan, other))[:, 0].isnan().all())
+    assert bool(combine_sides((c, c), (self_hyp * torch.nan, other))[:, 0].isnan().all())
 
 
 def test_undefined_normalisation_has_finite_gradients() -> None:
-    own, c = torch.tensor([0.0, 0.5], requires_grad=True), torch.tensor([0.3, 0.3])
-    combine_sides((c, c), (own, torch.tensor([0.5, 0.5]))).sum().backward()  # type: ignore[no-untyped-call]
-    assert own.grad is not None
-    assert bool(torch.isfinite(own.grad).all())
+    self_hyp, c = torch.tensor([0.0, 0.5], requires_grad=True), torch.tensor([0.3, 0.3])
+    combine_sides((c, c), (self_hyp, torch.tensor([0.5, 0.5]))).sum().backward()  # type: ignore[no-untyped-call]
+    assert self_hyp.grad is not None
+    assert bool(torch.isfinite(self_hyp.grad).all())
 
 
 def test_f1_gradients_are_finite_if_a_side_is_zero_or_negative() -> None:

@@ -167,10 +167,10 @@ def test_tune_guesses_columns_suggests_the_next_step_and_needs_no_matplotlib(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     rows = "".join(f"a cat {i},a dog {i % 3},{i}\n" for i in range(9))
     (folder / "mine.csv").write_text(f"hypothesis,ref,quality\n{rows}", encoding="utf-8")
-    status, _, said = run(f"{line.replace('table:rated.csv', 'mine.csv')} {FEW} -o out")
+    status, _, error = run(f"{line.replace('table:rated.csv', 'mine.csv')} {FEW} -o out")
     assert status == 0
     for words in ("column hypothesis", "column quality", "2 settings on 9 rows", "out/preset.toml", "matplotlib"):
-        assert words in said
+        assert words in error
     assert not list((folder / "out").glob("*.png"))
     assert "mine.csv,rating=COLUMN" in run("tune mine.csv,rating=none -m twmd")[2]
 

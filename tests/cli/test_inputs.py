@@ -89,7 +89,7 @@ def store(folder: Path, name: str, rows: list[dict[str, Any]]) -> Path:
 
 def rows_of(prediction: str = "prediction", reference: str = "reference") -> list[dict[str, Any]]:
     texts = zip(TEXTS, SINGLE, strict=True)
-    return [{"id": i, prediction: predicted, reference: own} for i, (predicted, own) in enumerate(texts)]
+    return [{"id": i, prediction: predicted, reference: expected} for i, (predicted, expected) in enumerate(texts)]
 
 
 class TestCommands:
@@ -101,7 +101,7 @@ class TestCommands:
         (folder / "bytes").write_bytes(parquet)
         lines = content_of(".jsonl", rows_of())
         (folder / "rows.json").write_bytes(lines)
-        for line, given in (
+        for line, sources in (
             ("-i rows.csv", b""),
             (f"-i named.tsv.gz {OPTIONS} --quoted-tsv", b""),
             ("gold.parquet -i named.tsv.gz --prediction-column hyp --quoted-tsv", b""),
@@ -112,7 +112,7 @@ class TestCommands:
             ("-i -", lines),
             ("", gzip.compress(content_of(".csv", rows_of()))),
         ):
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(sources)))
             assert float(run(f"score {line} -b -w 7")[1]) == pytest.approx(expected, abs=1e-6)
 
     def test_record_of_a_table_is_verified_by_its_columns(self, folder: Path, run: Run) -> None:
@@ -169,7 +169,7 @@ class TestStructure:
         assert run("score ref.txt -i good.json -b -w 7")[1] == score
         (files / "own.json").write_text("".join(f"0 ||| {text}\n" for text in GOOD), encoding="utf-8")
         (files / "own.ref").write_text("".join(f"0 ||| {text}\n" for text in REFERENCES), encoding="utf-8")
-        predictions, references = ([f"0 ||| {text}" for text in own] for own in (GOOD, REFERENCES))
+        predictions, references = ([f"0 ||| {text}" for text in texts] for texts in (GOOD, REFERENCES))
         expected = twmd_registry.score(predictions, references).score
         found = run("score own.ref -i own.json --lines -b -w 7")[1]
         assert float(found) == pytest.approx(expected, abs=1e-6)
@@ -209,7 +209,9 @@ def documents(files: Path) -> Path:
 def test_every_format_has_the_scores_of_documents(documents: Path, run: Run) -> None:
     rows = json.loads(run(f"{SCORE} --format json")[1])
     expected = twmd_registry.score(GOOD, REFERENCES).by_document(["d1", "d2", "d1"])
-    assert rows[0]["documents"] == {name: pytest.approx(own.as_dict(), abs=1e-6) for name, own in expected.items()}
+    assert rows[0]["documents"] == {
+        name: pytest.approx(scores.as_dict(), abs=1e-6) for name, scores in expected.items()
+    }
     first = BLEU().corpus_score([GOOD[0], GOOD[2]], [[REFERENCES[0], REFERENCES[2]]]).score
     assert rows[1]["documents"]["d1"]["score"] == pytest.approx(first)
     shown = f"{rows[0]['documents']['d1']['score']:.4f} ({rows[0]['documents']['d1']['mean']:.4f} ± "
@@ -297,7 +299,9 @@ class TestSentences:
         (found,) = json.loads(run("score ref.txt -i good.txt --docs my.docs --set align=sentences --format json")[1])
         joined = [["\n".join([texts[0], texts[2]]), texts[1]] for texts in (GOOD, REFERENCES)]
         expected = twmd_registry.score(joined[0], joined[1], align="sentences").by_document(["d1", "d2"])
-        assert found["documents"] == {name: pytest.approx(own.as_dict(), abs=1e-6) for name, own in expected.items()}
+        assert found["documents"] == {
+            name: pytest.approx(scores.as_dict(), abs=1e-6) for name, scores in expected.items()
+        }
 
     def test_lists_of_references_are_joined_one_by_one(self, files: Path, run: Run) -> None:
         rows = [{"prediction": text, "references": [text, "x"], "talk": "t"} for text in self.PREDICTION.split("\n")]
@@ -320,26 +324,26 @@ def translation(folder: Path) -> Path:
     """Return a working folder with predictions, sources, references, and a table of predictions with sources."""
     for name, lines in (("hyp", PREDICTIONS), ("src", SOURCES), ("ref", TRANSLATIONS)):
         (folder / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    rows = [{"prediction": own, "source": text} for own, text in zip(PREDICTIONS, SOURCES, strict=True)]
+    rows = [{"prediction": prediction, "source": text} for prediction, text in zip(PREDICTIONS, SOURCES, strict=True)]
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     (folder / "hyp.csv").write_text("prediction,other\nit rains,x\nit snows,y\n", encoding="utf-8")
     return folder
 
 
 def test_command_scores_records_and_verifies_with_sources(translation: Path, run: Run) -> None:
-    wanted = twmd_registry.score(PREDICTIONS, sources=SOURCES, against="source")
+    expected = twmd_registry.score(PREDICTIONS, sources=SOURCES, against="source")
     assert run("score -i hyp.txt --src src.txt --record own.json -b -w 9", *SOURCE)[0] == 0
     recorded = twmd_registry.read_record("own.json").systems[0].results[0]
-    assert recorded.scores == pytest.approx(wanted.scores)
+    assert recorded.scores == pytest.approx(expected.scores)
     assert run("verify own.json")[0] == 0
     assert run("verify own.json -i hyp.txt --src ref.txt")[0] == 1
-    assert run(f"verify '{wanted.signature}' {wanted.score:.5f} -i hyp.txt --src src.txt")[0] == 0
+    assert run(f"verify '{expected.signature}' {expected.score:.5f} -i hyp.txt --src src.txt")[0] == 0
     same = run("score -i hyp.txt --src rows.jsonl -b -w 9", *SOURCE)[1]
-    assert float(same) == pytest.approx(wanted.score, abs=1e-6)
+    assert float(same) == pytest.approx(expected.score, abs=1e-6)
     assert run("score -i rows.jsonl -b -w 9", *SOURCE)[1] == same
     both = run("score ref.txt -i hyp.txt --src src.txt -b -w 9 -m", BOTH)[1]
-    wanted = twmd_registry.score(PREDICTIONS, TRANSLATIONS, sources=SOURCES, against="both")
-    assert float(both) == pytest.approx(wanted.score, abs=1e-6)
+    expected = twmd_registry.score(PREDICTIONS, TRANSLATIONS, sources=SOURCES, against="both")
+    assert float(both) == pytest.approx(expected.score, abs=1e-6)
     (translation / "src.txt").unlink()
     assert "src.txt (--src), as it was scored, is neither here nor beside" in run("verify own.json")[2]
 
@@ -358,8 +362,8 @@ def test_rows_without_a_source_are_counted_and_empty_source_lines_named(translat
     assert (out.splitlines()[1], "texts without a token: 1" in err) == ("0.00", True)
     (translation / "gap.txt").write_text("there was rain\n \n", encoding="utf-8")
     for src in ("gap.txt", "gap.jsonl"):
-        complained = run(f"score -i hyp.txt --src {src}", *SOURCE)[2]
-        assert f"{src} has no text in 1 rows, the first of them row 2." in complained
+        error = run(f"score -i hyp.txt --src {src}", *SOURCE)[2]
+        assert f"{src} has no text in 1 rows, the first of them row 2." in error
 
 
 @pytest.mark.parametrize("suffix", ["html", "svg"])

@@ -57,8 +57,8 @@ def test_every_format_gives_the_same_column_with_intervals_and_tests(run: Run, t
         assert second["ci"] > 0
         assert "|verifiable:no|" in first["signature"]
     systems = [("a.txt", texts.predictions), ("b.txt", texts.predictions[::-1])]
-    for given in (list(SCORES.values()), {"b.txt": SCORES["b"], "a.txt": SCORES["a"]}):
-        scores: Any = {"COMET": given}
+    for lists in (list(SCORES.values()), {"b.txt": SCORES["b"], "a.txt": SCORES["a"]}):
+        scores: Any = {"COMET": lists}
         table = compare_systems(
             systems, [[text] for text in texts.references], [], resampling=Resampling("bs", 1000), scores=scores
         )
@@ -97,9 +97,9 @@ def test_correlate_compares_them_with_human_ratings(run: Run, folder: Path) -> N
     ]
     (folder / "rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     (folder / "lines.txt").write_text(FILES["a.score"] + FILES["b.score"], encoding="utf-8")
-    given = "table:rated.jsonl -m bleu --scores COMET=comet.json X=wmt.seg.score L=lines.txt --resamples 0 --by none"
+    options = "table:rated.jsonl -m bleu --scores COMET=comet.json X=wmt.seg.score L=lines.txt --resamples 0 --by none"
     (folder / "comet.json").write_text(FILES["comet.json"].replace("out/", "").replace(".txt", ""), encoding="utf-8")
-    status, out, errors = run(f"correlate {given} --format json")
+    status, out, errors = run(f"correlate {options} --format json")
     assert status == 0, errors
     expected = np.corrcoef([value for _, value in ROWS], [rating for values in ratings.values() for rating in values])
     found = {metric["label"]: metric for metric in json.loads(out)["metrics"]}
@@ -178,9 +178,9 @@ def test_wrong_lists_name_system_and_row(scores: Any, words: str, texts: Texts) 
 
 @pytest.mark.parametrize("given", [np.array, torch.tensor, pd.DataFrame, iter])
 def test_arrays_tensors_and_tables_are_accepted(given: Any, texts: Texts) -> None:
-    own = SCORES if given is pd.DataFrame else list(SCORES.values())
+    scores = SCORES if given is pd.DataFrame else list(SCORES.values())
     systems = [("a", texts.predictions), ("b", texts.predictions)]
-    table = compare_systems(systems, [[text] for text in texts.references], [], scores={"COMET": given(own)})
+    table = compare_systems(systems, [[text] for text in texts.references], [], scores={"COMET": given(scores)})
     found = [cell.score for cell in table.columns[0].cells]
     assert found == pytest.approx([np.mean(SCORES["a"]), np.mean(SCORES["b"])], rel=1e-6)
 
@@ -206,6 +206,6 @@ def test_wrong_arguments_are_refused(changed: Any, words: str) -> None:
 
 
 def test_single_reference_may_be_a_text_or_absent() -> None:
-    given: list[Any] = [[["a cat sat there"], [""]], ["a cat sat there", None]]
-    tables = [compare_systems([("a", ["a cat sat here", "it rains"])], references, ["chrf"]) for references in given]
+    gapped: list[Any] = [[["a cat sat there"], [""]], ["a cat sat there", None]]
+    tables = [compare_systems([("a", ["a cat sat here", "it rains"])], references, ["chrf"]) for references in gapped]
     assert tables[0].columns[0].cells[0].score == tables[1].columns[0].cells[0].score > 10

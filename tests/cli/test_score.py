@@ -97,10 +97,10 @@ class TestOutput:
         header, _, *rows = table.splitlines()
         assert [cell.strip() for cell in header.split("|")] == ["", "system", "BLEU", "sbert", ""]
         scores = json.loads(run(f"{line} json")[1])
-        own = [f"{entry['score']:.{4 if entry['metric'] == 'sbert' else 2}f}" for entry in scores]
+        numbers = [f"{entry['score']:.{4 if entry['metric'] == 'sbert' else 2}f}" for entry in scores]
         assert [row.split() for row in rows] == [
-            ["|", "Baseline:", "good.txt", "|", own[0], "|", own[1], "|"],
-            ["|", r"a\|b.txt", "|", own[2], "|", own[3], "|"],
+            ["|", "Baseline:", "good.txt", "|", numbers[0], "|", numbers[1], "|"],
+            ["|", r"a\|b.txt", "|", numbers[2], "|", numbers[3], "|"],
         ]
         assert signatures.splitlines() == [f"- `{entry['signature']}`" for entry in scores[:2]]
 

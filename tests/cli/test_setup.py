@@ -233,13 +233,13 @@ def test_uninstall_removes_models_and_lists_what_remains(
 ) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
-    own, made = (tmp_path / "home" / name / "file" for name in ("presets", "models"))
-    for path in (own, made):
+    presets, made = (tmp_path / "home" / name / "file" for name in ("presets", "models"))
+    for path in (presets, made):
         path.parent.mkdir(parents=True)
         path.write_text("")
     assert f"kept: your own presets and fits in {tmp_path / 'home'}" in run("setup uninstall")[1]
-    assert (own.is_file(), made.parent.exists()) == (True, False)
-    own.unlink()
+    assert (presets.is_file(), made.parent.exists()) == (True, False)
+    presets.unlink()
     run("setup uninstall")
     assert not (tmp_path / "home").exists()
 

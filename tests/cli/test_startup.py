@@ -110,7 +110,7 @@ def test_shared_options_mean_the_same_in_every_command() -> None:
             meaning = (param.name, param.multiple, param.is_flag, None if name == "-o" else type(param.type))
             meanings[name].setdefault(meaning, []).append(path)
     assert [path for path, param in OPTIONS if ("-o" in param.opts) is not ("--output" in param.opts)] == []
-    several = {name: own for name, own in meanings.items() if len(own) > 1}
+    several = {name: variants for name, variants in meanings.items() if len(variants) > 1}
     assert set(several) <= {"-i"}, several
     for path, command in COMMANDS:
         names = {name for param in command.params for name in param.opts}

@@ -83,10 +83,11 @@ def test_later_calls_encode_only_uncached_texts_and_score_the_same(model: str, n
 
 def test_texts_cached_across_chunks_and_metrics_are_encoded_once(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     keys: list[dict[str, Any]] = [{"name": "twmd"}, {"name": "twmd", "temperature": 0.7}, {"name": "sbert"}]
-    whole = [found.scores for found in score_all([metric(model, **own) for own in keys], *PAIRS)]
+    whole = [found.scores for found in score_all([metric(model, **settings) for settings in keys], *PAIRS)]
     monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 12)
     scorers = [
-        metric(model, **{**own, "keep_references": room}) for own, room in zip(keys, (ROOM, ROOM, 10), strict=True)
+        metric(model, **{**settings, "keep_references": room})
+        for settings, room in zip(keys, (ROOM, ROOM, 10), strict=True)
     ]
     assert all(scorer.spec for scorer in scorers)
     for number in (DIFFERENT, len(PREDICTIONS)):
@@ -186,9 +187,9 @@ def test_full_cache_evicts_the_least_recently_used_entry() -> None:
 
 def test_cache_limit_must_be_a_number_of_bytes() -> None:
     read: dict[Any, int] = {0: 0, 7: 7, "64": 64, "2kB": 2000, "256MB": 256_000_000, "1.5 GB": 1_500_000_000}
-    for given, number in read.items():
-        assert twmd_registry.load("twmd", keep_references=given).options.keep_references == number
+    for limit, number in read.items():
+        assert twmd_registry.load("twmd", keep_references=limit).options.keep_references == number
     wrong: list[Any] = [-1, 1.5, True, "", "much", "1TB", "MB", "-5MB", "nan", None]
-    for given in wrong:
+    for limit in wrong:
         with pytest.raises(SpecError, match="keep_references=.*bytes"):
-            RunOptions(keep_references=given)
+            RunOptions(keep_references=limit)

@@ -85,11 +85,11 @@ def test_too_large_batch_is_halved_until_it_fits(
     sizes: list[int] = []
     real = hidden_states
 
-    def scarce(*given: Any) -> dict[int, torch.Tensor]:
-        sizes.append(len(given[3]["input_ids"]))
+    def scarce(*arguments: Any) -> dict[int, torch.Tensor]:
+        sizes.append(len(arguments[3]["input_ids"]))
         if sizes[-1] > 1:
             raise error
-        return real(*given)
+        return real(*arguments)
 
     monkeypatch.setattr(encoder_module, "hidden_states", scarce)
     found = encode(encoder, SENTENCES, [2])
@@ -141,8 +141,8 @@ def test_every_hidden_state_equals_the_librarys_with_or_without_padding(name: st
     for k in layers:
         of_library = torch.cat([states[k] for states in expected])
         torch.testing.assert_close(together.layers[k], of_library, atol=5e-6, rtol=0)
-        own = torch.cat([vectors[k] for vectors in alone if k in vectors])
-        torch.testing.assert_close(own, of_library, atol=5e-6, rtol=0)
+        separate = torch.cat([vectors[k] for vectors in alone if k in vectors])
+        torch.testing.assert_close(separate, of_library, atol=5e-6, rtol=0)
     last = torch.cat(torch.split(backwards.layers[tiny.DEPTH], lengths[::-1])[::-1])
     torch.testing.assert_close(last, torch.cat([states[tiny.DEPTH] for states in expected]), atol=5e-6, rtol=0)
     assert encoder.reading([1]).pads == (name not in UNPADDED)
@@ -157,8 +157,8 @@ def test_network_without_token_vectors_is_refused(words: str, name: str, tmp_pat
 def test_missing_layers_are_refused(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     real = hidden_states
 
-    def lacking(*given: Any) -> dict[int, torch.Tensor]:
-        return {k: state[..., : tiny.WIDTH - (k == 2)] for k, state in real(*given).items()}
+    def lacking(*arguments: Any) -> dict[int, torch.Tensor]:
+        return {k: state[..., : tiny.WIDTH - (k == 2)] for k, state in real(*arguments).items()}
 
     monkeypatch.setattr(encoder_module, "hidden_states", lacking)
     broken = Encoder(encoder.files, None, "float32", torch.device("cpu"))

@@ -130,9 +130,9 @@ def test_mean_vector_file_with_nan_or_another_content_is_refused(
 
 
 def test_mean_of_another_model_or_adapter_is_refused(tmp_path: Path, backend: TokenAlignmentBackend) -> None:
-    path, own = str(backend.fit_background(SENTENCES).save(tmp_path)), backend.files.fingerprint
-    assert find_background(path, own, None).about["adapter"] is None
-    for fingerprint, adapter in (("0123456789ab", None), (own, "some-adapter@0123456789ab")):
+    path, model_hash = str(backend.fit_background(SENTENCES).save(tmp_path)), backend.files.fingerprint
+    assert find_background(path, model_hash, None).about["adapter"] is None
+    for fingerprint, adapter in (("0123456789ab", None), (model_hash, "some-adapter@0123456789ab")):
         with pytest.raises(ModelError, match=rf"adapter None, not on this model \(@{fingerprint}, adapter {adapter}\)"):
             find_background(path, fingerprint, adapter)
 

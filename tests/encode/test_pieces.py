@@ -51,10 +51,10 @@ def stopping(read: Reader, *words: str) -> dict[str, Any]:
 
 def kept(read: Reader, policy: dict[str, Any], text: str) -> list[str]:
     """Return the pieces that a policy keeps, without special tokens."""
-    ids, own, lengths = read.read([text])
-    gone = left_out(read.pieces, ids, own, lengths, **policy)
-    assert not (gone & ~own).any()
-    return [read.pieces.texts[i] for i in ids[own & ~gone]]
+    ids, is_text, lengths = read.read([text])
+    gone = left_out(read.pieces, ids, is_text, lengths, **policy)
+    assert not (gone & ~is_text).any()
+    return [read.pieces.texts[i] for i in ids[is_text & ~gone]]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -79,8 +79,8 @@ def test_words_start_after_punctuation(name: str) -> None:
     assert glued == text.replace(" ", "")
     assert {"the", "old", "mill", "walked"} <= set(words(name, text))
     inside = kept(reader(name), {"subwords": "drop"}, text)
-    begun = [piece for piece in inside if any(character.isalpha() for character in piece)]
-    assert len(begun) == len(text.split())
+    letters = [piece for piece in inside if any(character.isalpha() for character in piece)]
+    assert len(letters) == len(text.split())
 
 
 @pytest.mark.parametrize(
@@ -121,10 +121,10 @@ def test_in_the_embedded_model_exactly_the_marked_pieces_continue(texts: Texts, 
         "我们喜欢猫",
         "x",
     ]
-    every = [*texts.predictions, *texts.references, *unusual, "\U0001f600!?"]
-    tokens = read.tokens(every)
+    sentences = [*texts.predictions, *texts.references, *unusual, "\U0001f600!?"]
+    tokens = read.tokens(sentences)
     assert sum(token.startswith("##") for token in tokens) > 20
-    assert read.continuing(every).tolist() == [token.startswith("##") for token in tokens]
+    assert read.continuing(sentences).tolist() == [token.startswith("##") for token in tokens]
     assert read.pieces.opens.tolist() == [
         not str(t).startswith("##") for t in read.tokenizer.convert_ids_to_tokens(range(len(read.pieces.opens)))
     ]
@@ -174,19 +174,19 @@ def test_stop_word_is_removed_with_all_its_pieces_and_only_as_a_whole_word(
 @pytest.mark.parametrize("name", ALL)
 def test_stop_word_does_not_match_across_texts(name: str) -> None:
     read = reader(name)
-    ids, own, lengths = read.read(["heron waiting,", "walked waiting, walked"])
-    gone = left_out(read.pieces, ids, own, lengths, **stopping(read, "waiting,walked"))
+    ids, is_text, lengths = read.read(["heron waiting,", "walked waiting, walked"])
+    gone = left_out(read.pieces, ids, is_text, lengths, **stopping(read, "waiting,walked"))
     assert not gone[: lengths[0]].any()
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_special_tokens_are_never_stop_words(name: str) -> None:
     read = reader(name)
-    ids, own, lengths = read.read(["the heron", "walked"])
+    ids, is_text, lengths = read.read(["the heron", "walked"])
     listed = frozenset({("[cls]",), ("[sep]",), ("",)})
-    gone = left_out(read.pieces, ids, own, lengths, subwords="drop", punctuation="drop", stop_words=listed)
-    assert not own.all()
-    assert not gone[~own].any()
+    gone = left_out(read.pieces, ids, is_text, lengths, subwords="drop", punctuation="drop", stop_words=listed)
+    assert not is_text.all()
+    assert not gone[~is_text].any()
 
 
 @pytest.mark.parametrize("name", MARKED)
@@ -200,9 +200,9 @@ def test_separate_mark_is_removed_with_its_stop_word(name: str) -> None:
 
 def test_leading_mark_does_not_join_the_previous_text() -> None:
     read = Reader(vocabularies.bare(vocabularies.byte_level_backend(prefix=False)))
-    ids, own, lengths = read.read(["  waded", "heron walked"])
+    ids, is_text, lengths = read.read(["  waded", "heron walked"])
     policy = stopping(read, "walked")
-    both = left_out(read.pieces, ids, own, lengths, **policy)
+    both = left_out(read.pieces, ids, is_text, lengths, **policy)
     alone = read.read(["  waded"])
     np.testing.assert_array_equal(both[: lengths[0]], left_out(read.pieces, *alone, **policy))
 

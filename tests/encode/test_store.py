@@ -49,8 +49,8 @@ def test_every_text_is_encoded_once_and_kept_while_needed(encoder: Encoder) -> N
             assert set(pairs.hyp[piece]) | set(pairs.ref[piece]) <= set(texts)
             starts = np.cumsum(held.lengths.numpy()) - held.lengths.numpy()
             for row, text in enumerate(texts):
-                mine = held.layers[2][starts[row] : starts[row] + int(held.lengths[row])]
-                torch.testing.assert_close(mine, alone[pairs.texts[text]], atol=2e-6, rtol=0)
+                vectors = held.layers[2][starts[row] : starts[row] + int(held.lengths[row])]
+                torch.testing.assert_close(vectors, alone[pairs.texts[text]], atol=2e-6, rtol=0)
     assert len(pieces) == len(pairs.counts)
     assert encoder.texts_encoded - before == 2 * len(pairs.texts)
     assert len(store.held_texts) == 0

@@ -126,23 +126,23 @@ class Reader:
         """Return ids of many texts in a row, which are the texts' own, and every text's length."""
         found = self.tokenizer.backend_tokenizer.encode_batch(texts)
         ids = np.array([i for one in found for i in one.ids], dtype=np.int64)
-        own = np.array([not special for one in found for special in one.special_tokens_mask], dtype=bool)
-        return ids, own, np.array([len(one.ids) for one in found])
+        is_text = np.array([not special for one in found for special in one.special_tokens_mask], dtype=bool)
+        return ids, is_text, np.array([len(one.ids) for one in found])
 
     def continuing(self, texts: list[str]) -> np.ndarray:
-        ids, own, lengths = self.read(texts)
-        return self.pieces.continuing(ids, own, (np.cumsum(lengths) - lengths)[lengths > 0])
+        ids, is_text, lengths = self.read(texts)
+        return self.pieces.continuing(ids, is_text, (np.cumsum(lengths) - lengths)[lengths > 0])
 
     def tokens(self, texts: list[str]) -> list[str]:
         return [str(token) for token in self.tokenizer.convert_ids_to_tokens(self.read(texts)[0].tolist())]
 
     def words(self, text: str) -> list[str]:
         """Return the words of one text, joined from their pieces."""
-        ids, own, _ = self.read([text])
+        ids, is_text, _ = self.read([text])
         found: list[str] = []
-        for number, mine, on in zip(ids.tolist(), own, self.continuing([text]), strict=True):
-            if mine and on and found:
+        for number, in_text, on in zip(ids.tolist(), is_text, self.continuing([text]), strict=True):
+            if in_text and on and found:
                 found[-1] += self.pieces.texts[number]
-            elif mine:
+            elif in_text:
                 found.append(self.pieces.texts[number])
         return found

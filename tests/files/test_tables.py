@@ -75,8 +75,10 @@ def test_rows_are_the_same_from_any_offset(form: str, pack: Any) -> None:
     offsets = list(table.offsets())
     for first in range(4):
         for number in range(1, 5 - first):
-            rows = [own for _, own in table.read(first, number, offsets[first], ["prediction", "reference"])]
-            assert [own | {"other": "x"} for own in rows if isinstance(own, dict)] == ROWS[first : first + number]
+            rows = [fields for _, fields in table.read(first, number, offsets[first], ["prediction", "reference"])]
+            assert [fields | {"other": "x"} for fields in rows if isinstance(fields, dict)] == ROWS[
+                first : first + number
+            ]
             assert form != ".pq" or "other" not in rows[0]  # an unused column is not read
 
 
@@ -303,8 +305,8 @@ def test_decompression_bomb_is_refused_early(
     path.write_bytes(packed := pack(b" " * (1 << 20)))
     assert len(read_content(path)) == 1 << 20
     monkeypatch.setattr(compressed, "MAX_UNPACKED", 1000)
-    most = max(1000, 100 * len(packed))
-    with pytest.raises(FileError, match=rf"jsonl unpacks to more than {most:,} bytes, far more than its size"):
+    limit = max(1000, 100 * len(packed))
+    with pytest.raises(FileError, match=rf"jsonl unpacks to more than {limit:,} bytes, far more than its size"):
         read_content(path)
 
 

@@ -62,14 +62,14 @@ EXPECTED: dict[str, list[Any]] = {
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str | None, str]]:
-    asked: list[tuple[str, str | None, str]] = []
+    requests: list[tuple[str, str | None, str]] = []
 
     def load_dataset(repo: str, config: str | None, *, split: str) -> datasets.Dataset:
-        asked.append((repo, config, split))
+        requests.append((repo, config, split))
         return datasets.Dataset.from_list(ROWS[f"{repo} {config}"])
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    return asked
+    return requests
 
 
 @pytest.mark.parametrize("name", EXPECTED)

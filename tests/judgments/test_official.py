@@ -138,7 +138,7 @@ def test_published_scores_and_metrics_share_one_table(campaign: str, run: Run) -
     values = [metric["agreement"]["pearson"]["value"] for metric in study["metrics"]]
     ratings = np.array([-1.0, 0, -2, -5, -3])
     assert values[1:] == pytest.approx(
-        [correlate("pearson", own, ratings) for own in ([1, 2, 3, 5, 6], [4, 5, 6, 2, 3])]
+        [correlate("pearson", metric_scores, ratings) for metric_scores in ([1, 2, 3, 5, 6], [4, 5, 6, 2, 3])]
     )
     rows = [line.split() for line in run(f"correlate {campaign} -m chrf --official")[1].splitlines()]
     shown = [float(row[1]) for row in rows if row and row[0] in {"chrf", "a-1*", "b*"}]
@@ -153,16 +153,16 @@ def test_wmt23_statistics_equal_the_shared_tasks() -> None:
     official = {metric.label.removesuffix("*"): metric for metric in read_official(data, rated)}
     assert official.keys() == WMT23.keys()
     for name, (acc_eq, alike) in WMT23.items():
-        own, published = official[name].scores, published_systems([official[name]], rated)[0]
-        assert correlate_pairs("acc_eq", own, rated.ratings, rated.item) == pytest.approx(acc_eq, abs=1e-6)
-        correlated, accuracy = system_agreement("pearson", own, rated, resamples=0, systems=published)
+        scores, published = official[name].scores, published_systems([official[name]], rated)[0]
+        assert correlate_pairs("acc_eq", scores, rated.ratings, rated.item) == pytest.approx(acc_eq, abs=1e-6)
+        correlated, accuracy = system_agreement("pearson", scores, rated, resamples=0, systems=published)
         assert accuracy.value == pytest.approx(alike / 66, abs=1e-12)
         assert accuracy.n == 66
-        means, _ = system_agreement("pearson", own, rated, resamples=0)
+        means, _ = system_agreement("pearson", scores, rated, resamples=0)
         assert name != "BLEU" or correlated.value != means.value  # corpus BLEU is not a mean
         lines = shared("data/mte/wmt23/human-scores/en-de.mqm.sys.score").read_text().splitlines()
-        people, systems = (line.split("\t") for line in lines), np.array(rated.system)
-        checked = {name: float(score) for name, score in people if name in set(systems.tolist())}
+        human, systems = (line.split("\t") for line in lines), np.array(rated.system)
+        checked = {name: float(score) for name, score in human if name in set(systems.tolist())}
         expected = stats.pearsonr([published["en-de", name] for name in checked], [*checked.values()]).statistic
         assert correlated.value == pytest.approx(expected, abs=1e-12)
     assert rated.system_ratings == {("en-de", name): score for name, score in checked.items()}

@@ -37,29 +37,29 @@ def test_average_equals_the_loop_over_parts(averaging: Averaging) -> None:
     columns = {"none": ["all"] * len(scores), "group": rated.group, "item": rated.item, "system": rated.system}
     column = np.array(columns[averaging])
     for statistic, reference in VECTORS.items():
-        own = agreement(statistic, scores, rated, averaging=averaging, resamples=50)
+        result = agreement(statistic, scores, rated, averaging=averaging, resamples=50)
         parts = {name: column == name for name in sorted(set(column.tolist()))}
         expected = {name: reference(scores[rows], rated.ratings[rows]) for name, rows in parts.items()}
-        assert {name: part.value for name, part in own.groups.items()} == pytest.approx(expected)
-        assert {name: part.n for name, part in own.groups.items()} == {n: rows.sum() for n, rows in parts.items()}
-        assert list(own.groups) == list(parts)
-        assert own.value == pytest.approx(np.mean(list(expected.values())))
-        assert (own.n, own.undefined) == (len(scores), ())
-        assert (own.low or 1) < own.value < (own.high or -1)
+        assert {name: part.value for name, part in result.groups.items()} == pytest.approx(expected)
+        assert {name: part.n for name, part in result.groups.items()} == {n: rows.sum() for n, rows in parts.items()}
+        assert list(result.groups) == list(parts)
+        assert result.value == pytest.approx(np.mean(list(expected.values())))
+        assert (result.n, result.undefined) == (len(scores), ())
+        assert (result.low or 1) < result.value < (result.high or -1)
 
 
 @pytest.mark.parametrize("statistic", ["darr", "acc_eq", "pdp"])
 def test_pairs_are_compared_within_items_of_a_group(statistic: str) -> None:
     scores, rated = make_campaign()
     names, items = np.array(rated.group), np.array(rated.item)
-    own = agreement(statistic, scores, rated, resamples=100)
+    result = agreement(statistic, scores, rated, resamples=100)
     expected = {
         name: correlate_pairs(statistic, scores[names == name], rated.ratings[names == name], items[names == name])
         for name in ("g0", "g1")
     }
-    assert {name: part.value for name, part in own.groups.items()} == pytest.approx(expected)
-    assert all((part.epsilon is not None) == (statistic == "acc_eq") for part in own.groups.values())
-    assert (own.low or 1) < own.value < (own.high or -1)
+    assert {name: part.value for name, part in result.groups.items()} == pytest.approx(expected)
+    assert all((part.epsilon is not None) == (statistic == "acc_eq") for part in result.groups.values())
+    assert (result.low or 1) < result.value < (result.high or -1)
     pooled = agreement(statistic, scores, rated, averaging="item", resamples=0)
     assert (pooled.low, pooled.high, pooled.groups["all"].low) == (None, None, None)
 
@@ -70,9 +70,9 @@ def test_interval_equals_percentiles_of_a_loop_over_resamples(statistic: str, mo
     scores, rated = make_campaign()
     names, values = np.array(rated.group), {}
     for k, name in enumerate(("g0", "g1")):
-        own, people = scores[names == name], rated.ratings[names == name]
-        weights = draw(len(own), 60, np.random.default_rng([7, k]))
-        values[name] = [VECTORS[statistic](np.repeat(own, drawn), np.repeat(people, drawn)) for drawn in weights.T]
+        metric, human = scores[names == name], rated.ratings[names == name]
+        weights = draw(len(metric), 60, np.random.default_rng([7, k]))
+        values[name] = [VECTORS[statistic](np.repeat(metric, drawn), np.repeat(human, drawn)) for drawn in weights.T]
     result = agreement(statistic, scores, rated, resamples=60, seed=7)
     for part, resampled in ((result, np.mean(list(values.values()), axis=0)), (result.groups["g1"], values["g1"])):
         assert (part.low, part.high) == pytest.approx(np.percentile(resampled, [2.5, 97.5]))
@@ -80,11 +80,11 @@ def test_interval_equals_percentiles_of_a_loop_over_resamples(statistic: str, mo
 
 def test_seed_fixes_the_draws_of_whole_items() -> None:
     scores, rated = make_campaign(items=30)
-    own = agreement("kendall", scores, rated, averaging="item", seed=3)
-    values = np.array([part.value for part in own.groups.values()])
+    result = agreement("kendall", scores, rated, averaging="item", seed=3)
+    values = np.array([part.value for part in result.groups.values()])
     means = [np.repeat(values, drawn).mean() for drawn in draw(len(values), 1000, np.random.default_rng(3)).T]
-    assert (own.low, own.high) == pytest.approx(np.percentile(means, [2.5, 97.5]))
-    assert {(part.low, part.high) for part in own.groups.values()} == {(None, None)}
+    assert (result.low, result.high) == pytest.approx(np.percentile(means, [2.5, 97.5]))
+    assert {(part.low, part.high) for part in result.groups.values()} == {(None, None)}
     scores, rated = make_campaign()
     first = agreement("kendall", scores, rated, resamples=50)
     assert first == agreement("kendall", scores, rated, resamples=50)
@@ -100,11 +100,11 @@ def test_group_without_a_value_is_named_and_left_out() -> None:
     scores = np.array([1, 2, 3, 5, 4, 4, 4, 4, 4, 0, 1], dtype=float)
     reasons = r"for 2 of 3, .*: b \(5 values: the scores are constant \(4\)\), c \(2 values: .*found 2"
     with pytest.warns(TwmdWarning, match=reasons):
-        own = agreement("pearson", scores, rated)
-    assert [(name, n) for name, n, _ in own.undefined] == [("b", 5), ("c", 2)]
-    assert own.value == pytest.approx(correlate("pearson", scores[:4], ratings[:4]))
-    assert own.n == 4
-    assert [part["name"] for part in own.as_dict()["undefined"]] == ["b", "c"]
+        result = agreement("pearson", scores, rated)
+    assert [(name, n) for name, n, _ in result.undefined] == [("b", 5), ("c", 2)]
+    assert result.value == pytest.approx(correlate("pearson", scores[:4], ratings[:4]))
+    assert result.n == 4
+    assert [part["name"] for part in result.as_dict()["undefined"]] == ["b", "c"]
     with pytest.raises(InputError, match="pearson is undefined everywhere: a .*, b .*, c "):
         agreement("pearson", np.ones(11), rated)
     scores, rated = make_campaign(items=20, groups=1)
@@ -117,8 +117,8 @@ def test_group_without_a_value_is_named_and_left_out() -> None:
 def test_interval_excludes_undefined_resamples() -> None:
     def correlate_few(ratings: list[float]) -> tuple[float | None, float | None]:
         rated = RatedSegments(["a"] * len(ratings), [], [], np.array(ratings), 0)
-        own = agreement("pearson", np.arange(len(ratings)), rated)
-        return own.low, own.high
+        result = agreement("pearson", np.arange(len(ratings)), rated)
+        return result.low, result.high
 
     low, high = correlate_few([1.0, 3.0, 2.0, 2.5])
     assert -1 <= (low or 9) < (high or -9) <= 1
@@ -129,18 +129,18 @@ def test_interval_excludes_undefined_resamples() -> None:
     alike, unlike = [3.0, 2.0, 1.0, 0.0] * 3, [0.0, 1.0]
     group, item = ["many"] * 12 + ["one"] * 2, [f"i{k // 2}" for k in range(14)]
     rated = RatedSegments(group, [], [], np.array([1.0, 0.0] * 7), 0, item)
-    own = agreement("accuracy", np.array(alike + unlike), rated)
-    assert (own.value, own.groups["many"].value, own.groups["one"].low) == (0.5, 1.0, None)
-    assert (own.low, own.high) == (0.5, 0.5)
+    result = agreement("accuracy", np.array(alike + unlike), rated)
+    assert (result.value, result.groups["many"].value, result.groups["one"].low) == (0.5, 1.0, None)
+    assert (result.low, result.high) == (0.5, 0.5)
 
 
 @pytest.mark.parametrize("statistic", ["acc_eq", "pdp", "tau_eq"])
 def test_pairs_are_within_an_item_a_system_or_all(statistic: str) -> None:
     scores, rated = make_campaign()
     labels = {"item": rated.item, "system": rated.system, "none": ["x"] * len(scores)}
-    for averaging, own in labels.items():
+    for averaging, label in labels.items():
         result = agreement(statistic, scores, rated, averaging=averaging, resamples=20)
-        assert result.value == pytest.approx(correlate_pairs(statistic, scores, rated.ratings, own), abs=1e-12)
+        assert result.value == pytest.approx(correlate_pairs(statistic, scores, rated.ratings, label), abs=1e-12)
         assert list(result.groups) == ["all"]
         assert (result.low is None) == (averaging == "none")
 
@@ -152,8 +152,11 @@ BARE: dict[str, Any] = {"item": None, "system": None}
 @pytest.mark.parametrize(
     ("statistic", "averaging", "changes", "words"),
     [
-        *(("pearson", own, BARE, f"averaging={own} needs the {own} of every segment") for own in ("item", "system")),
-        *(("spa", own, {}, "spa compares systems; expected averaging=none") for own in ("item", "system")),
+        *(
+            ("pearson", level, BARE, f"averaging={level} needs the {level} of every segment")
+            for level in ("item", "system")
+        ),
+        *(("spa", level, {}, "spa compares systems; expected averaging=none") for level in ("item", "system")),
         ("acc_eq", "group", BARE, ITEM),
         ("acc_eq", "none", {}, "pairs of segments"),
     ],
@@ -174,15 +177,17 @@ def mean_by_system(values: np.ndarray, rated: RatedSegments, group: str) -> list
 
 def test_systems_are_compared_by_their_means_within_groups() -> None:
     scores, rated = make_campaign(noise=60)
-    groups = {name: [mean_by_system(own, rated, name) for own in (scores, rated.ratings)] for name in ("g0", "g1")}
+    groups = {
+        name: [mean_by_system(values, rated, name) for values in (scores, rated.ratings)] for name in ("g0", "g1")
+    }
     counts, alike, pairs = np.zeros((80, 2)), 0, list(itertools.combinations(range(5), 2))
     for k, (x, y) in enumerate(groups.values()):
         orders_alike = {(i, j): (x[i] - x[j]) * (y[i] - y[j]) > 0 for i, j in itertools.product(range(5), repeat=2)}
         alike += sum(orders_alike[pair] for pair in pairs)
         for resample, drawn in enumerate(draw(5, 80, np.random.default_rng([5, k])).T):
             chosen = itertools.combinations(np.repeat(np.arange(5), drawn).tolist(), 2)
-            own = [orders_alike[i, j] for i, j in chosen if i != j]
-            counts[resample] += [sum(own), len(own)]
+            outcomes = [orders_alike[i, j] for i, j in chosen if i != j]
+            counts[resample] += [sum(outcomes), len(outcomes)]
     for statistic, reference in VECTORS.items():
         ranked, accuracy = system_agreement(statistic, scores, rated, resamples=80, seed=5)
         expected = {name: reference(*means) for name, means in groups.items()}
@@ -199,9 +204,9 @@ def test_soft_pairwise_accuracy_is_averaged_over_groups() -> None:
     names, items, systems = (np.array(column) for column in (rated.group, rated.item, rated.system))
     ranked, accuracy = system_agreement("spa", scores, rated, resamples=80)
     expected = {
-        name: correlate_pairs("spa", scores[own], rated.ratings[own], items[own], systems[own])
+        name: correlate_pairs("spa", scores[in_group], rated.ratings[in_group], items[in_group], systems[in_group])
         for name in ("g0", "g1")
-        for own in [names == name]
+        for in_group in [names == name]
     }
     assert {name: part.value for name, part in ranked.groups.items()} == expected
     assert ranked.value == pytest.approx(np.mean(list(expected.values())))
@@ -216,13 +221,13 @@ def test_system_ratings_replace_means_and_ties_lower_the_accuracy() -> None:
     assert (accuracy.value, accuracy.low, accuracy.high, accuracy.n) == (4 / 6, None, None, 6)
     scores, rated = make_campaign(groups=1)
     means = mean_by_system(rated.ratings, rated, "g0")
-    given = {("g0", "s1"): 900.0, ("g0", "s3"): -900.0}
-    ranked, accuracy = system_agreement("pearson", scores, rated._replace(system_ratings=given), resamples=0)
-    people = [means[0], 900.0, means[2], -900.0, means[4]]
-    own = mean_by_system(scores, rated, "g0")
-    assert ranked.value == pytest.approx(np.corrcoef(own, people)[0, 1])
+    system_ratings = {("g0", "s1"): 900.0, ("g0", "s3"): -900.0}
+    ranked, accuracy = system_agreement("pearson", scores, rated._replace(system_ratings=system_ratings), resamples=0)
+    human = [means[0], 900.0, means[2], -900.0, means[4]]
+    metric = mean_by_system(scores, rated, "g0")
+    assert ranked.value == pytest.approx(np.corrcoef(metric, human)[0, 1])
     pairs = itertools.combinations(range(5), 2)
-    assert accuracy.value == sum((own[i] - own[j]) * (people[i] - people[j]) > 0 for i, j in pairs) / 10
+    assert accuracy.value == sum((metric[i] - metric[j]) * (human[i] - human[j]) > 0 for i, j in pairs) / 10
 
 
 def test_systems_without_segments_or_labels_are_named_or_refused() -> None:

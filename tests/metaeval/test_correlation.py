@@ -57,10 +57,10 @@ def loop_acc_eq(scores: np.ndarray, ratings: np.ndarray, items: list[str]) -> tu
     for epsilon in sorted({0.0} | {abs(scores[i] - scores[j]) for i, j in pairs}):
         shares: dict[str, list[bool]] = {}
         for i, j in pairs:
-            metric, people = scores[i] - scores[j], ratings[i] - ratings[j]
-            alike = people == 0 if abs(metric) <= epsilon else metric * people > 0
+            metric, human = scores[i] - scores[j], ratings[i] - ratings[j]
+            alike = human == 0 if abs(metric) <= epsilon else metric * human > 0
             shares.setdefault(items[i], []).append(alike)
-        mean = sum((Fraction(sum(own), len(own)) for own in shares.values()), Fraction(0)) / len(shares)
+        mean = sum((Fraction(sum(share), len(share)) for share in shares.values()), Fraction(0)) / len(shares)
         best = max(best, (mean, epsilon), key=lambda candidate: candidate[0])  # the first of equals
     return float(best[0]), best[1]
 
@@ -75,15 +75,15 @@ def loop_tau(variant: str, scores: np.ndarray, ratings: np.ndarray, items: list[
     """Count pairs in a loop, by the rules of a variant (Deutsch et al. 2023, Table 1)."""
     total = counted = 0.0
     for i, j in list_pairs(items):
-        metric, people = np.sign(scores[i] - scores[j]), np.sign(ratings[i] - ratings[j])
+        metric, human = np.sign(scores[i] - scores[j]), np.sign(ratings[i] - ratings[j])
         if variant == "tau_eq":
-            value: float | None = 1 if metric == people else -1
-        elif people == 0:
+            value: float | None = 1 if metric == human else -1
+        elif human == 0:
             value = None
         elif metric == 0:
             value = {"tau_10": -1, "tau_13": None, "tau_14": 0, "accuracy": 0.5}[variant]
         else:
-            value = 1 if metric == people else 0 if variant == "accuracy" else -1
+            value = 1 if metric == human else 0 if variant == "accuracy" else -1
         if value is not None:
             total, counted = total + value, counted + 1
     return total / counted
@@ -119,12 +119,12 @@ def test_resample_equals_scipys_value_of_the_drawn_rows(statistic: Statistic, ro
     values = make_estimator(statistic, y)(x).resampled(weights)
     undefined = 0
     for value, drawn in zip(values, weights.T, strict=True):
-        own, people = np.repeat(x, drawn), np.repeat(y, drawn)
-        if np.ptp(own) == 0 or np.ptp(people) == 0 or (drawn > 0).sum() < 3:
+        drawn_x, drawn_y = np.repeat(x, drawn), np.repeat(y, drawn)
+        if np.ptp(drawn_x) == 0 or np.ptp(drawn_y) == 0 or (drawn > 0).sum() < 3:
             assert math.isnan(value)
             undefined += 1
         else:
-            assert value == pytest.approx(VECTORS[statistic](own, people), abs=1e-12)
+            assert value == pytest.approx(VECTORS[statistic](drawn_x, drawn_y), abs=1e-12)
     assert (undefined > 0) == (rows == 4)
 
 
@@ -154,8 +154,8 @@ def test_acc_eq_takes_the_smallest_of_the_best_epsilons() -> None:
         estimate = make_estimator("acc_eq", ratings, items)(scores)
         assert (estimate.value, estimate.epsilon) == pytest.approx(loop_acc_eq(scores, ratings, items))
         assert estimate.n == sum(items.count(item) > 1 for item in items)
-    for given, rated, epsilon in (([1, 2, 4], [1, 2, 3], 0.0), ([1, 1.5, 4], [1, 1, 3], 0.5)):
-        estimate = make_estimator("acc_eq", np.array(rated), ["a"] * 3)(np.array(given))
+    for values, rated, epsilon in (([1, 2, 4], [1, 2, 3], 0.0), ([1, 1.5, 4], [1, 1, 3], 0.5)):
+        estimate = make_estimator("acc_eq", np.array(rated), ["a"] * 3)(np.array(values))
         assert (estimate.value, estimate.epsilon) == (1.0, epsilon)
 
 
@@ -193,10 +193,12 @@ def test_spa_equals_a_loop_over_system_pairs_and_drops_incomplete_items() -> Non
     rows = [(system, item) for system in range(6) for item in range(40)] + [(0, 99), (3, 99)]
     rows = [rows[k] for k in np.random.default_rng(0).permutation(len(rows))]
     order = [item for item in dict.fromkeys(item for _, item in rows) if item < 40]  # of the data
-    people, metric = order_p_values(ratings[:, order]), order_p_values(scores[:, order])
+    human, metric = order_p_values(ratings[:, order]), order_p_values(scores[:, order])
     pairs = list(itertools.combinations(range(6), 2))
-    expected = np.mean([1 - abs(people[pair] - metric[pair]) for pair in pairs])
-    x, y = ([float(own[system, item]) if item < 40 else 77.0 for system, item in rows] for own in (scores, ratings))
+    expected = np.mean([1 - abs(human[pair] - metric[pair]) for pair in pairs])
+    x, y = (
+        [float(matrix[system, item]) if item < 40 else 77.0 for system, item in rows] for matrix in (scores, ratings)
+    )
     systems, items = [f"s{system}" for system, _ in rows], [f"i{item}" for _, item in rows]
     estimate = make_estimator("spa", np.array(y), items, systems=systems)(np.array(x))
     assert estimate.value == pytest.approx(expected)
@@ -207,7 +209,7 @@ def test_spa_equals_a_loop_over_system_pairs_and_drops_incomplete_items() -> Non
         estimate.resampled(weights := draw(6, 20, np.random.default_rng(0))), weights.T, strict=True
     ):
         chosen = [(i, j) for i, j in itertools.combinations(np.repeat(np.arange(6), drawn).tolist(), 2) if i != j]
-        assert value == pytest.approx(np.mean([1 - abs(people[pair] - metric[pair]) for pair in chosen]))
+        assert value == pytest.approx(np.mean([1 - abs(human[pair] - metric[pair]) for pair in chosen]))
 
 
 def spa_of_the_task(ratings: np.ndarray, scores: np.ndarray) -> float:

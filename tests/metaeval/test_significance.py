@@ -65,9 +65,9 @@ ALPHA = 0.01  # the share of seeds with which a correct test fails a test of uni
 def test_williams_p_is_uniform_under_the_null() -> None:
     rng, p = np.random.default_rng(4), list[float]()
     for _ in range(600):
-        people, shared_noise, *noise = rng.normal(size=(4, 40))
-        a, b = (people + shared_noise + 0.7 * own for own in noise)
-        p.extend(test[1] for test in williams_by_part(a, b, rate(people)).values() if test)
+        human, shared_noise, *noise = rng.normal(size=(4, 40))
+        a, b = (human + shared_noise + 0.7 * noise_of_metric for noise_of_metric in noise)
+        p.extend(test[1] for test in williams_by_part(a, b, rate(human)).values() if test)
     assert stats.kstest(p, "uniform").statistic < stats.kstwo.isf(ALPHA, 600)
 
 
@@ -90,7 +90,7 @@ def test_permutation_detects_the_better_metric(statistic: str) -> None:
     bad = add_noise(good, 40)
     better, worse = (permutation(*pair, rated, statistic, trials=49) for pair in ((good, bad), (bad, good)))
     assert (better[1], worse[1]) == (1 / 50, 1)
-    a, b = (agreement(statistic, own, rated, resamples=0).value for own in (good, bad))
+    a, b = (agreement(statistic, scores, rated, resamples=0).value for scores in (good, bad))
     assert (better[0], worse[0]) == pytest.approx((a - b, b - a))
     assert permutation(good, good, rated, statistic, trials=5) == (0.0, 1.0)
 
@@ -103,7 +103,7 @@ def test_metrics_without_a_significant_difference_share_a_rank(statistic: str) -
     systems = np.unique(np.asarray(rated.system), return_inverse=True)[1]
     worse = [add_noise(good, 60) + 40 * (systems == 0), -good]  # the first favours the worst system
     scores = [worse[1], twins[0], worse[0], twins[1]]
-    values = [agreement(statistic, own, rated, resamples=0).value for own in scores]
+    values = [agreement(statistic, metric_scores, rated, resamples=0).value for metric_scores in scores]
     assert rank_metrics(scores, values, rated, statistic, trials=99) == [3, 1, 2, 1]
 
 
@@ -129,7 +129,7 @@ def test_permutation_p_is_the_share_of_all_swaps(items: list[str] | None, single
     people, a, b = np.random.default_rng(2).normal(size=(3, 8))
     a += 0.7 * people
     codes = np.arange(8) if items is None or single else np.unique(items, return_inverse=True)[1]
-    x, y = ((own - own.mean()) / own.std() for own in (a, b))
+    x, y = ((values - values.mean()) / values.std() for values in (a, b))
     differences = []
     for chosen in np.ndindex(*(2,) * (int(codes.max()) + 1)):
         swapped = np.array(chosen, dtype=bool)[codes]
@@ -144,19 +144,19 @@ def test_permutation_p_is_the_share_of_all_swaps(items: list[str] | None, single
 @pytest.mark.parametrize("single", [True, False])
 def test_permutation_of_acc_eq_swaps_the_results_of_pairs_or_of_items(single: bool) -> None:
     items = ["a", "a", "b", "b", "b", "c", "c", "d"]
-    people, a, b = np.array([[1.0, 2, 3, 1, 1, 2, 5, 0], [1, 2, 9, 3, 4, 7, 8, 0], [5, 2, 3, 4, 3.5, 6, 1, 0]])
+    human, a, b = np.array([[1.0, 2, 3, 1, 1, 2, 5, 0], [1, 2, 9, 3, 4, 7, 8, 0], [5, 2, 3, 4, 3.5, 6, 1, 0]])
     pairs, of_item = np.array([(0, 1), (2, 3), (2, 4), (3, 4), (5, 6)]).T, np.array([1, 3, 3, 3, 1])
 
     def results(scores: np.ndarray) -> np.ndarray:
-        metric, order = scores[pairs[0]] - scores[pairs[1]], np.sign(people[pairs[0]] - people[pairs[1]])
+        metric, order = scores[pairs[0]] - scores[pairs[1]], np.sign(human[pairs[0]] - human[pairs[1]])
         tied = [np.where(np.abs(metric) <= epsilon, 0, metric) for epsilon in (0, *np.abs(metric))]
-        return max(((np.sign(own) == order) / of_item / 3 for own in tied), key=np.sum)
+        return max(((np.sign(signs) == order) / of_item / 3 for signs in tied), key=np.sum)
 
     difference = results(a) - results(b)
     swapped = np.arange(5) if single else np.array([0, 1, 1, 1, 2])
     signs = 1 - 2 * np.array(list(np.ndindex(*(2,) * (swapped[-1] + 1))))[:, swapped]
     exact = np.mean(signs @ difference >= difference.sum() - 1e-12)
-    observed, p = permutation(a, b, rate(people, items), "acc_eq", trials=4000, single=single)
+    observed, p = permutation(a, b, rate(human, items), "acc_eq", trials=4000, single=single)
     assert observed == pytest.approx(difference.sum())
     check_share(p, float(exact), 4000)
 
@@ -166,9 +166,9 @@ def test_permutation_p_is_uniform_under_the_null() -> None:
     rng, p, trials = np.random.default_rng(8), list[float](), 59
     items = [str(i // 4) for i in range(120)]
     for seed in range(120):
-        people, *noise = np.repeat(rng.normal(size=(3, 30)), 4, axis=1) + 0.3 * rng.normal(size=(3, 120))
-        a, b = people + noise[0], 50 * (people + noise[1]) + 3
-        p.append(permutation(a, b, rate(people, items), "pearson", trials=trials, seed=seed)[1])
+        human, *noise = np.repeat(rng.normal(size=(3, 30)), 4, axis=1) + 0.3 * rng.normal(size=(3, 120))
+        a, b = human + noise[0], 50 * (human + noise[1]) + 3
+        p.append(permutation(a, b, rate(human, items), "pearson", trials=trials, seed=seed)[1])
     # p is a multiple of 1 / (1 + trials), so its distribution has steps of that height.
     assert stats.kstest(p, "uniform").statistic < stats.kstwo.isf(ALPHA, 120) + 1 / (1 + trials)
 
@@ -180,7 +180,7 @@ def test_undefined_group_is_skipped_and_impossible_test_refused() -> None:
     reason = r"pearson is undefined for 1 of 2, .*: g0 \(60 values: the scores are constant"
     with pytest.warns(TwmdWarning, match=reason):
         test = permutation(scores, broken, rated, "pearson", trials=50)
-    a, b = (correlate("pearson", own[~first], rated.ratings[~first]) for own in (scores, broken))
+    a, b = (correlate("pearson", values[~first], rated.ratings[~first]) for values in (scores, broken))
     assert test[0] == pytest.approx(a - b)
     with pytest.raises(InputError, match="pearson is undefined everywhere"):
         permutation(scores, np.ones(len(scores)), rated, "pearson")

@@ -38,7 +38,7 @@ def paired(kind: str, n: int) -> None:
 
 def compared(n: int, resampling: Resampling) -> None:
     scorer = twmd_registry.load("sbert")
-    sets = tuple(scorer.score(own[:n], TEXTS[:n]) for own in (TEXTS, OTHERS))
+    sets = tuple(scorer.score(texts[:n], TEXTS[:n]) for texts in (TEXTS, OTHERS))
     systems = [("a", TEXTS[:n]), ("b", OTHERS[:n])]
     compare_systems(systems, [[text] for text in TEXTS[:n]], [(scorer, sets), "bleu"], resampling=resampling)
 

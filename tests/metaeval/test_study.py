@@ -91,7 +91,7 @@ def test_result_prints_its_tables_and_signatures(result: StudyResult) -> None:
     name, safe = "cs\x1b[2J\n\ten", r"cs\x1b[2J\n\ten"  # control characters of a name are escaped
     for form in ("txt", "tsv"):
         shown, expected = (
-            as_report([TextTable("r", ("metric", own), [(own, "0.5")])], [own], form) for own in (name, safe)
+            as_report([TextTable("r", ("metric", label), [(label, "0.5")])], [label], form) for label in (name, safe)
         )
         assert shown == expected
 
@@ -113,10 +113,10 @@ def test_soft_pairwise_accuracy_is_tested_and_orders_metrics() -> None:
     study = replace(PLAIN, content=content_of(rated), level=SYSTEM, statistics=("spa",), trials=9)
     result = run_study(study, rated, RunOptions())
     spa: Statistic = "spa"
-    values = [own[spa].value for own in result.agreements]
+    values = [results[spa].value for results in result.agreements]
     assert values == [agreement("spa", metric.scores, rated, resamples=0).value for metric in result.scored]
     scores = [metric.scores for metric in result.scored]
-    assert [own[spa] for own in result.ranks] == rank_metrics(scores, values, rated, "spa", trials=9)
+    assert [ranks[spa] for ranks in result.ranks] == rank_metrics(scores, values, rated, "spa", trials=9)
     _, header, rows = result.tables["spa"]
     assert header[:6] == ("metric", "spa", "95% interval", "rank", "p (better)", "accuracy")
     assert [float(row[1]) for row in rows] == sorted((round(value, 3) for value in values), reverse=True)
@@ -274,7 +274,7 @@ def test_challenge_set_accuracy_is_the_share_of_better_texts_scored_higher(
     assert (first["label"], second["label"]) == ("twmd", "chrf")
     references, scorer = [f"{text[:-1]} today." for text, _ in EDITS], twmd_registry.load("twmd")
     better, worse = (scorer.score([pair[side] for pair in EDITS], references).scores for side in (0, 1))
-    groups = {own["name"]: own for own in first["agreement"]["accuracy"]["groups"]}
+    groups = {group["name"]: group for group in first["agreement"]["accuracy"]["groups"]}
     assert groups["negation"]["value"] == np.mean(np.subtract(better, worse) > 0)
     assert groups["negation"]["n"] == 2 * len(EDITS)
     assert float(rows_of(tmp_path / "segments.csv")[0]["twmd"]) == pytest.approx(better[0], abs=1e-6)

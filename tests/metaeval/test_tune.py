@@ -43,9 +43,9 @@ def test_mean_correlation_equals_the_mean_over_separately_scored_groups(scorers:
     rated, expected = make_rated({"a": 40, "b": 5}), []
     for scorer in scorers:
         groups = [of_group(rated, name) for name in ("a", "b")]
-        scores = [scorer.score(own.predictions, own.references).scores for own in groups]
+        scores = [scorer.score(group.predictions, group.references).scores for group in groups]
         pairs = zip(scores, groups, strict=True)
-        expected.append(np.mean([stats.pearsonr(values, own.ratings).statistic for values, own in pairs]))
+        expected.append(np.mean([stats.pearsonr(values, group.ratings).statistic for values, group in pairs]))
     assert mean_correlations(scorers, rated) == pytest.approx(expected, abs=1e-5)
     assert len(set(expected)) == 4
 
@@ -73,14 +73,15 @@ def test_group_without_a_correlation_is_skipped_with_a_warning(scorers: list[Sco
     words = RatedSegments(["a"] * 4, list(tiny.WORDS[:4]), [tiny.WORDS[4]] * 4, np.arange(4.0), 0)
     # Sentence centering leaves nothing of one word.
     centerings = (Centering("none"), Centering("sentence"))
-    own = [Scorer(scorers[3].requested.replace(special="none", centering=centering)) for centering in centerings]
+    centred_scorers = [
+        Scorer(scorers[3].requested.replace(special="none", centering=centering)) for centering in centerings
+    ]
     with pytest.warns(TwmdWarning, match="1 of 2 settings have no correlation: pearson is undefined: the scores are"):
-        plain, centred = mean_correlations(own, words)
-    assert plain == pytest.approx(mean_correlations(own[:1], words)[0])
+        plain, centred = mean_correlations(centred_scorers, words)
+    assert plain == pytest.approx(mean_correlations(centred_scorers[:1], words)[0])
     assert np.isnan(centred)
-    assert [spec.centering.kind for spec, _ in tune([own[1].requested, own[0].requested], [words], RunOptions())] == [
-        "none", "sentence"
-    ]  # fmt: skip
+    reverse = [scorer.requested for scorer in reversed(centred_scorers)]
+    assert [spec.centering.kind for spec, _ in tune(reverse, [words], RunOptions())] == ["none", "sentence"]
 
 
 def test_tuning_weights_data_by_size_sorts_best_first_and_reports_progress(tiny_encoder: Callable[[str], Path]) -> None:
@@ -130,7 +131,7 @@ def test_time_is_estimated_from_a_few_settings_and_segments(monkeypatch: pytest.
 
     def score_all(few: list[Scorer], predictions: list[str], references: list[list[str]], *, sources: None) -> None:
         assert sources is None
-        assert all(isinstance(own, list) for own in references)
+        assert all(isinstance(texts, list) for texts in references)
         calls.append((len(few), len(predictions)))
         clock[0] += len(predictions) * (2.0 + 0.5 * len(few))  # encoding, and half a second a setting
 

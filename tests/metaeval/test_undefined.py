@@ -108,12 +108,12 @@ def test_groups_of_one_segment_or_system_are_left_out() -> None:
         result = measure(scores, statistics, level, 0, rated)
         alone = measure([GOOD], statistics, level, 0, RATED)
         for statistic in statistics:
-            own = result.agreements[0][statistic]
-            assert (own.value, own.groups) == (
+            result_of_statistic = result.agreements[0][statistic]
+            assert (result_of_statistic.value, result_of_statistic.groups) == (
                 alone.agreements[0][statistic].value,
                 alone.agreements[0][statistic].groups,
             )
-            assert [name for name, *_ in own.undefined] == ["z"]
+            assert [name for name, *_ in result_of_statistic.undefined] == ["z"]
         if level == SYSTEM:
             assert result.accuracies[0]["spa"].value == alone.accuracies[0]["spa"].value
             assert list(draw_agreement(result, rated, ".svg")) == ["spa-x", "spa-y"]

@@ -163,8 +163,8 @@ def test_tokenizer_without_a_vocabulary_raises_an_error(tmp_path: Path) -> None:
         (folder / name).unlink()
     (folder / "vocab.txt").write_text("the\ncat\n", encoding="utf-8")
     of_transformers_4 = "cannot be loaded: expected str, bytes or os.PathLike object"
-    own = "only special tokens"
-    with pytest.raises(ModelError, match=f"{own}|{of_transformers_4}"):
+    message = "only special tokens"
+    with pytest.raises(ModelError, match=f"{message}|{of_transformers_4}"):
         _ = twmd_registry.load("twmd", model=str(folder)).signature
 
 

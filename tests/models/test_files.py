@@ -38,8 +38,8 @@ def test_pickled_weights_are_refused(folder: Path) -> None:
 def test_model_with_custom_code_is_refused(folder: Path, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     (folder / "modeling_own.py").write_text(f"open({str(ran)!r}, 'w')\n", encoding="utf-8")
-    own = {"AutoConfig": "modeling_own.OwnConfig", "AutoModel": "modeling_own.OwnModel"}
-    tiny.change_json(folder / "config.json", model_type="own", auto_map=own)
+    auto_map = {"AutoConfig": "modeling_own.OwnConfig", "AutoModel": "modeling_own.OwnModel"}
+    tiny.change_json(folder / "config.json", model_type="own", auto_map=auto_map)
     with pytest.raises(ModelError, match="cannot be loaded"):
         twmd_registry.load("sbert", model=str(folder), layer=1, centering="none").score(["a"], ["a"])
     assert not ran.exists()

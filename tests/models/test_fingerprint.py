@@ -88,9 +88,9 @@ def test_copies_in_and_out_of_the_hub_cache_have_one_signature(tmp_path: Path) -
     shutil.copytree(packaged, local)
     hub = hub_cache(tmp_path / "models--sentence-transformers--all-MiniLM-L6-v2", packaged)
     assert fingerprint(local) == fingerprint(hub) == find_model(EMBEDDED_MODEL).fingerprint
-    wanted = twmd_registry.load("twmd", "embedded").signature
+    expected = twmd_registry.load("twmd", "embedded").signature
     for folder in (local, hub):
-        assert twmd_registry.load("twmd", "embedded", model=str(folder)).signature == wanted
+        assert twmd_registry.load("twmd", "embedded", model=str(folder)).signature == expected
 
 
 def test_blob_name_is_not_trusted(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ needs_onednn = pytest.mark.skipif(not multiplies(), reason="this torch has no on
 
 @pytest.fixture(autouse=True)
 def _without_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clear the cache of operations that oneDNN supports, which tests change."""
+    """Check for oneDNN in every call, because tests change it."""
     monkeypatch.setattr(inference, "multiplies", multiplies)
 
 
@@ -49,11 +49,11 @@ def run(layer: nn.Linear, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
 
 def count(monkeypatch: pytest.MonkeyPatch, name: str, tokens_of: Callable[..., int]) -> list[int]:
     """Return the tokens of every call of one of oneDNN's operators."""
-    seen, own = list[int](), getattr(torch.ops.mkldnn, name)
+    seen, operator = list[int](), getattr(torch.ops.mkldnn, name)
 
-    def counted(*given: object) -> object:
-        seen.append(tokens_of(*given))
-        return own(*given)
+    def counted(*arguments: object) -> object:
+        seen.append(tokens_of(*arguments))
+        return operator(*arguments)
 
     monkeypatch.setattr(torch.ops.mkldnn, name, counted)
     return seen
@@ -121,11 +121,11 @@ def test_reordered_weights_give_the_same_products(
     layer = quick(nn.Linear(48, 96, bias=bias).to(dtype))
     inputs = [torch.randn(n, 48).to(dtype) for n in (50, 0, 1, 700)]
     with torch.inference_mode():
-        apart = [layer(x) for x in inputs]
+        separate = [layer(x) for x in inputs]
         assert not layouts
         together = run(layer, inputs)
     assert (products, layouts) == ([50, 0, 1, 700] * 2, [50])
-    for one, other in zip(apart, together, strict=True):
+    for one, other in zip(separate, together, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=2e-6 if dtype == torch.float32 else 2**-7)
 
 
@@ -137,16 +137,16 @@ def test_unsupported_product_falls_back_to_torch(
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
     dtype = case if isinstance(case, torch.dtype) else torch.float32
     layer, x = nn.Linear(8, 4).to(dtype), torch.randn(3, 8, dtype=torch.float64 if case == "mixed" else dtype)
-    own = quick(layer)
+    fast = quick(layer)
     with (
         torch.set_grad_enabled(case == "training"),
         torch.backends.mkldnn.flags(enabled=case != "switched off"),
         pytest.raises(RuntimeError, match="same dtype") if case == "mixed" else nullcontext(),
     ):
-        assert torch.equal(own(x), layer(x))
+        assert torch.equal(fast(x), layer(x))
         if case == "training":
-            own(x).sum().backward()
-            assert own.weight.grad is not None
+            fast(x).sum().backward()
+            assert fast.weight.grad is not None
     assert not products
 
 

@@ -48,26 +48,26 @@ def test_tokens_and_hidden_states_equal_those_of_transformers(model: str, texts:
     files, lines = find_model(model), [*texts.predictions[:6], *ODD]
     for adapter, dtype in ((adapter, dtype) for adapter, dtypes in CASES[model].items() for dtype in dtypes):
         added = find_adapter(adapter) if adapter else None
-        own, original = Encoder(files, added, dtype, CPU), Encoder(files, added, dtype, CPU, trainable=True)
-        assert isinstance(own.network, Bert)
+        direct, original = Encoder(files, added, dtype, CPU), Encoder(files, added, dtype, CPU, trainable=True)
+        assert isinstance(direct.network, Bert)
         assert not isinstance(original.network, Bert)
-        assert own.limit == original.limit
-        assert original.reading(range(own.depth + 1)).pads, "which is taken for granted of `Bert`"
-        tokens, layers = tokenise(own.tokenizer, lines, own.limit), [0, 2, own.depth]
+        assert direct.limit == original.limit
+        assert original.reading(range(direct.depth + 1)).pads, "which is taken for granted of `Bert`"
+        tokens, layers = tokenise(direct.tokenizer, lines, direct.limit), [0, 2, direct.depth]
         with torch.inference_mode(), exact_arithmetic():
-            states, expected = own.encode(tokens, layers).layers, original.encode(tokens, layers).layers
+            states, expected = direct.encode(tokens, layers).layers, original.encode(tokens, layers).layers
         if dtype == "float32":  # oneDNN's GELU may differ in the last bit on a CPU without AVX-512
             torch.testing.assert_close(states, expected, rtol=0, atol=1e-5)
             exact = states
         for k in layers:  # bfloat16 is rounded elsewhere, no more than there; at the top, one odd text decides
             own_error, error = ((found[k] - exact[k]).norm() for found in (states, expected))
-            assert dtype == "float32" or own_error <= (1.5 if k == own.depth else 1) * error
-    for one, other in zip(tokens, tokenise(original.tokenizer, lines, own.limit), strict=True):
+            assert dtype == "float32" or own_error <= (1.5 if k == direct.depth else 1) * error
+    for one, other in zip(tokens, tokenise(original.tokenizer, lines, direct.limit), strict=True):
         assert [array.tolist() for array in one[:3]] == [array.tolist() for array in other[:3]]
         assert one[3:] == other[3:]
-    assert own.tokenizer.get_vocab() == original.tokenizer.get_vocab()
+    assert direct.tokenizer.get_vocab() == original.tokenizer.get_vocab()
     ids = np.concatenate([text.ids for text in tokens]).tolist()
-    assert own.tokenizer.convert_ids_to_tokens(ids) == original.tokenizer.convert_ids_to_tokens(ids)
+    assert direct.tokenizer.convert_ids_to_tokens(ids) == original.tokenizer.convert_ids_to_tokens(ids)
 
 
 def test_adapter_of_another_model_is_refused() -> None:

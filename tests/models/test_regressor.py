@@ -178,13 +178,13 @@ def test_activation_is_signed_and_a_different_training_activation_explained(tmp_
     assert ("activation:sigmoid" in str(found.signature), "activation" in str(score(folder).signature)) == (True, False)
     with pytest.raises(SpecError, match="identity, sigmoid"):
         score(folder, activation="tanh")
-    for name, said in (
+    for name, words in (
         ("config_sentence_transformers.json", {"activation_fn": "torch.nn.modules.activation.Sigmoid"}),
         ("config.json", {"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Sigmoid"}}),
     ):
         (folder / name).touch()
         content = (folder / name).read_text() or "{}"
-        (folder / name).write_text(json.dumps(json.loads(content) | said))
+        (folder / name).write_text(json.dumps(json.loads(content) | words))
         with pytest.warns(TwmdWarning, match="Sigmoid.*activation=sigmoid"):
             assert score(folder).scores == pytest.approx([logit / 5 for logit in logits], abs=1e-6)
         score(folder, activation="sigmoid")  # no warning

@@ -76,13 +76,13 @@ def test_score_equals_the_librarys(kind: str, folders: dict[str, Path]) -> None:
     )
     if kind == "bert":
         return
-    for prompt, own in (
+    for prompt, signed in (
         ("query", {"prompt_name": "query"}),
         ("passage", {"prompt_name": "passage"}),
         ("none", {"prompt": ""}),
     ):
         found = twmd_registry.score(FIRST, SECOND, "sbert", model=folder, prompt=prompt)
-        assert found.scores == pytest.approx(by_library(folders[kind], **own), abs=2e-6)
+        assert found.scores == pytest.approx(by_library(folders[kind], **signed), abs=2e-6)
         is_signed = prompt != "none" or kind == "prompted"
         assert (f"|prompt:{prompt}|" in str(found.signature)) == is_signed
         assert twmd_registry.load(str(found.signature), model=folder).score(FIRST, SECOND).scores == found.scores
@@ -94,9 +94,9 @@ def test_packaged_model_gives_the_librarys_numbers(texts: Any) -> None:
     path = PACKAGED[EMBEDDED_MODEL][1]()
     assert path is not None
     model = SentenceTransformer(str(path), device="cpu")
-    own = twmd_registry.load("sbert", "sentence-transformers").score(*texts).scores
+    plain = twmd_registry.load("sbert", "sentence-transformers").score(*texts).scores
     expected = model.similarity_pairwise(*(model.encode(side) for side in texts)).tolist()
-    assert own == pytest.approx(expected, abs=1e-6)
+    assert plain == pytest.approx(expected, abs=1e-6)
     of_tokens: dict[str, Any] = {
         "layer": 6,
         "special": "all",
@@ -104,7 +104,7 @@ def test_packaged_model_gives_the_librarys_numbers(texts: Any) -> None:
         "vectors": "raw",
         "truncation": "cut:256",
     }
-    assert own == pytest.approx(twmd_registry.load("sbert", **of_tokens).score(*texts).scores, abs=1e-6)
+    assert plain == pytest.approx(twmd_registry.load("sbert", **of_tokens).score(*texts).scores, abs=1e-6)
 
 
 def test_default_prompt_and_limit_are_signed_and_a_prompt_counts_towards_the_limit(folders: dict[str, Path]) -> None:

@@ -43,8 +43,8 @@ def relaxed(s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float, *, 
     """Choose partners by softmax."""
     logits = s / temperature + np.log(b)
     total = logsumexp(logits, axis=1, keepdims=True)
-    each = temperature * total[:, 0] if entropic else (np.exp(logits - total) * s).sum(axis=1)
-    return float(a @ each / a.sum())
+    values = temperature * total[:, 0] if entropic else (np.exp(logits - total) * s).sum(axis=1)
+    return float(a @ values / a.sum())
 
 
 def sinkhorn(
@@ -60,10 +60,10 @@ def sinkhorn(
         plan -= logsumexp(plan + np.log(a)[:, None], axis=0, keepdims=True) - np.log(b)
         plan -= logsumexp(plan, axis=1, keepdims=True)
     choices = np.exp(plan)
-    each = (choices * s).sum(axis=1)
+    values = (choices * s).sum(axis=1)
     if entropic:
-        each -= temperature * (choices * (plan - np.log(b))).sum(axis=1)
-    return float(a @ each / a.sum())
+        values -= temperature * (choices * (plan - np.log(b))).sum(axis=1)
+    return float(a @ values / a.sum())
 
 
 def balancing(s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float) -> np.ndarray:

@@ -92,8 +92,8 @@ def ngrams(vectors: np.ndarray, weights: list[float] | None, n: int) -> tuple[np
     for start in range(len(vectors) - width + 1 if len(vectors) else 0):
         window = list(range(start, start + width))
         total = sum(weigh[t] for t in window)
-        mine = {t: weigh[t] / total if total > 0 else 1 / width for t in window}
-        rows.append(sum((mine[t] * vectors[t] for t in window), np.zeros(vectors.shape[1])))
+        shares = {t: weigh[t] / total if total > 0 else 1 / width for t in window}
+        rows.append(sum((shares[t] * vectors[t] for t in window), np.zeros(vectors.shape[1])))
         totals.append(total)
     return np.array(rows).reshape(len(rows), vectors.shape[1]), totals
 

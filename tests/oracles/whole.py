@@ -123,8 +123,8 @@ class _Recomputation:
         padded = iter(self.padded())
         for segment, (prediction, references) in enumerate(zip(self.predictions, self.references, strict=True)):
             batch = segment // int(self.key("centering_size")) if self.key("centering") == "batch" else 0
-            each = np.array([self.pair(prediction, reference, batch, next(padded)) for reference in references])
-            rows.append(each.max(axis=0) if self.key("multiref", "max") == "max" else each.mean(axis=0))
+            results = np.array([self.pair(prediction, reference, batch, next(padded)) for reference in references])
+            rows.append(results.max(axis=0) if self.key("multiref", "max") == "max" else results.mean(axis=0))
         found = np.array(rows)
         if self.fitted.baseline is not None:
             b = np.array(self.fitted.baseline)
@@ -152,18 +152,18 @@ class _Recomputation:
         tokens = self.model.tokenize(text)
         kind, _, sizes = truncation.partition(":")
         size = int(sizes.partition("/")[0] or self.model.limit)
-        own = [t for t, special in enumerate(tokens.special) if not special]
-        room = size - (len(tokens.ids) - len(own))
-        if kind == "cut" or len(own) <= room:
-            gone = set(own[room:])
+        text_tokens = [t for t, special in enumerate(tokens.special) if not special]
+        room = size - (len(tokens.ids) - len(text_tokens))
+        if kind == "cut" or len(text_tokens) <= room:
+            gone = set(text_tokens[room:])
             kept = [t for t in range(len(tokens.ids)) if t not in gone]
             tokens = tokens.take(kept)
             return tokens, self.model.hidden(tokens.ids)
         stride = int(sizes.partition("/")[2])
-        before, after = list(range(own[0])), list(range(own[-1] + 1, len(tokens.ids)))
+        before, after = list(range(text_tokens[0])), list(range(text_tokens[-1] + 1, len(tokens.ids)))
         windows = [
-            before + own[start : start + room] + after
-            for start in [*range(0, len(own) - room, stride), len(own) - room]
+            before + text_tokens[start : start + room] + after
+            for start in [*range(0, len(text_tokens) - room, stride), len(text_tokens) - room]
         ]
         states = [self.model.hidden(tuple(tokens.ids[t] for t in window)) for window in windows]
         means = [
@@ -212,10 +212,10 @@ class _Recomputation:
             return out | {t for word in words for t in word if tokens.pieces[t] in self.fitted.stop_pieces}
         written = ["".join(bare(tokens.pieces[t]) for t in word).lower() for word in words]
         for phrase in self.fitted.stopwords if self.key("stopwords", "none") != "none" else ():
-            wanted = [] if self.model.unknown in phrase else _words(phrase)
-            for start in range(len(words) - len(wanted) + 1 if wanted else 0):
-                if written[start : start + len(wanted)] == wanted:
-                    out |= {t for word in words[start : start + len(wanted)] for t in word}
+            kept = [] if self.model.unknown in phrase else _words(phrase)
+            for start in range(len(words) - len(kept) + 1 if kept else 0):
+                if written[start : start + len(kept)] == kept:
+                    out |= {t for word in words[start : start + len(kept)] for t in word}
         return out
 
     def layers(self) -> list[int]:

@@ -94,12 +94,12 @@ def test_every_option_gives_bert_scores_numbers_and_hash(
 ) -> None:
     (tmp_path / "table.tsv").write_text(BASELINES, encoding="utf-8")
     path = {"baseline_path": str(tmp_path / "table.tsv")} if "lang" in options else {}
-    (expected, hashed), (found, own) = both(references, model_type=model, return_hash=True, **options, **path)
+    (expected, hashed), (found, our_hash) = both(references, model_type=model, return_hash=True, **options, **path)
     assert_same(found, expected)
-    assert (own, own.signature) == (hashed, found.signature)
+    assert (our_hash, our_hash.signature) == (hashed, found.signature)
     if not options.get("all_layers"):
         local: dict[str, Any] = {"model": model} | ({"baseline": path["baseline_path"]} if path else {})
-        again = twmd_registry.load(own.signature, **local).score([text.strip() for text in CANDIDATES], references)
+        again = twmd_registry.load(our_hash.signature, **local).score([text.strip() for text in CANDIDATES], references)
         assert again.f1 == pytest.approx(found[2].tolist(), abs=1e-6)
 
 
@@ -117,10 +117,10 @@ def test_f1_table_equals_bert_scores(folder: Path, model: str) -> None:
 
 def test_scorer_computes_idf_on_its_own_texts(model: str) -> None:
     settings: dict[str, Any] = {"idf": True, "idf_sents": REFERENCES, "nthreads": 0, "device": "cpu"}
-    their_scorer, own = theirs.BERTScorer(model, 2, **settings), ours.BERTScorer(model, 2, **settings)
+    their_scorer, our_scorer = theirs.BERTScorer(model, 2, **settings), ours.BERTScorer(model, 2, **settings)
     expected = their_scorer.score(CANDIDATES, SEVERAL)
-    assert_same(own.score(CANDIDATES, SEVERAL), expected)
-    assert (str(own), own.hash.signature) == (str(their_scorer), own.signature)
+    assert_same(our_scorer.score(CANDIDATES, SEVERAL), expected)
+    assert (str(our_scorer), our_scorer.hash.signature) == (str(their_scorer), our_scorer.signature)
     weights = utils.get_idf_dict(REFERENCES, utils.get_tokenizer(model), nthreads=0)
     expected, found = both(SEVERAL, model_type=model, idf=weights)
     assert_same(found, expected)

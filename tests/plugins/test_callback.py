@@ -152,11 +152,11 @@ class TestTeacherForced:
     def test_argmax_is_refused_or_compared_if_there_are_labels(
         self, argmax: Any, labels: Any, kind: Any, form: Callable[[Any], Any]
     ) -> None:
-        given = EvalPrediction(predictions=form(argmax), label_ids=form(labels))
+        prediction = EvalPrediction(predictions=form(argmax), label_ids=form(labels))
         with pytest.raises(InputError, match="teacher_forced='causal'"):
-            callback()(given)
-        assert callback(kind)(given)["exact"] == 1
-        assert callback(teacher_forced=False)(given)["exact"] == 0
+            callback()(prediction)
+        assert callback(kind)(prediction)["exact"] == 1
+        assert callback(teacher_forced=False)(prediction)["exact"] == 0
         assert callback(teacher_forced=False)(EvalPrediction(predictions=labels, label_ids=labels))["exact"] == 1
 
     def test_generated_texts_as_wide_as_the_labels_are_scored(self) -> None:
@@ -276,23 +276,23 @@ class TestReferences:
             texts_of(None, "references", ["x", "y", "z"], ["a", "b"], labels_of)
 
     def test_dict_of_references_is_selected_by_split(self) -> None:
-        given: References = {"news": [["x"], ["y", "y2"], ["z"]], "talk": ["u", "v", "w"]}
+        references: References = {"news": [["x"], ["y", "y2"], ["z"]], "talk": ["u", "v", "w"]}
         labels_of = dict[str, str]()
         with pytest.raises(SpecError, match="pass the compute_metrics object in callbacks"):
-            texts_of(None, "references", given, LABELS, labels_of)
-        for split, wanted in (("news", [["x"], ["y", "y2"], ["z"]]), ("talk", ["u", "v", "w"])):
+            texts_of(None, "references", references, LABELS, labels_of)
+        for split, expected in (("news", [["x"], ["y", "y2"], ["z"]]), ("talk", ["u", "v", "w"])):
             labels = [f"{label} {split}" for label in LABELS]
-            assert texts_of(SplitDataset(split), "references", given, labels, labels_of) == wanted
+            assert texts_of(SplitDataset(split), "references", references, labels, labels_of) == expected
         with pytest.raises(InputError, match="references for 'talk' were used for rows with other labels"):
-            texts_of(SplitDataset("talk"), "references", given, LABELS, labels_of)
+            texts_of(SplitDataset("talk"), "references", references, LABELS, labels_of)
         with pytest.raises(SpecError, match="did you mean 'talk'"):
-            texts_of(SplitDataset("tal"), "references", given, LABELS, labels_of)
+            texts_of(SplitDataset("tal"), "references", references, LABELS, labels_of)
         with pytest.raises(SpecError, match="does not name its split"):
-            texts_of(SplitDataset(None), "references", given, LABELS, labels_of)
+            texts_of(SplitDataset(None), "references", references, LABELS, labels_of)
 
     def test_reference_function_receives_the_data_set(self) -> None:
-        own = SimpleNamespace(own=["x", "y", "z"])
-        assert texts_of(own, "references", lambda dataset: dataset.own, LABELS, {}) == ["x", "y", "z"]
+        rows = SimpleNamespace(own=["x", "y", "z"])
+        assert texts_of(rows, "references", lambda dataset: dataset.own, LABELS, {}) == ["x", "y", "z"]
         with pytest.raises(SpecError, match="pass the compute_metrics object in callbacks"):
             texts_of(None, "references", lambda dataset: dataset.own, LABELS, {})
 

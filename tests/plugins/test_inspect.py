@@ -54,9 +54,9 @@ def test_scores_mean_stderr_and_signatures_are_in_the_log(tmp_path: Path, passes
     assert (result.name, result.params) == ("twmd_layer_6", {"metric": "twmd", "preset": None, "layer": 6})
     assert result.metrics["mean"].value == pytest.approx(expected.score, abs=1e-6)
     assert result.metrics["stderr"].value == pytest.approx((spread / (count - 1) / count) ** 0.5, abs=1e-6)
-    own = [sample.scores["twmd_layer_6"] for sample in log.samples if sample.scores]
-    assert [score.value for score in own] == pytest.approx(expected.scores, abs=1e-6)
-    signatures = [str((score.metadata or {})["signature"]) for score in own]
+    scores = [sample.scores["twmd_layer_6"] for sample in log.samples if sample.scores]
+    assert [score.value for score in scores] == pytest.approx(expected.scores, abs=1e-6)
+    signatures = [str((score.metadata or {})["signature"]) for score in scores]
     assert signatures[0] == str(twmd_registry.score([OUTPUT], [TARGETS[0]], "twmd", layer=6).signature)
     assert "nrefs:2|" in signatures[1]
 

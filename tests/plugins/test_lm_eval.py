@@ -191,9 +191,11 @@ def test_settings_of_one_metric_have_distinct_names(run_task: RunTask, tmp_path:
 def test_unregistered_metric_error_names_the_import(run_task: RunTask, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = {"twmd_registry", *MetricName, *(f"{name}_signature" for name in MetricName)}
     for kind in ("metric", "metric_agg", "aggregation", "higher_is_better"):
-        own = getattr(registry, f"{kind}_registry")
-        assert ours & {*own._objs}
-        monkeypatch.setattr(own, "_objs", {name: one for name, one in own._objs.items() if name not in ours})
+        registered = getattr(registry, f"{kind}_registry")
+        assert ours & {*registered._objs}
+        monkeypatch.setattr(
+            registered, "_objs", {name: one for name, one in registered._objs.items() if name not in ours}
+        )
     monkeypatch.setattr(evaluator_utils, "stderr_for_metric", evaluator_utils.stderr_for_metric)
     monkeypatch.setattr(plugins, "lm_eval", task_metrics)
     monkeypatch.delitem(sys.modules, task_metrics.__name__)

@@ -55,19 +55,21 @@ def test_feedback_has_the_score_the_alignment_and_the_signature(passes: list[int
 
 
 def test_output_in_another_script_counts_in_the_mean_or_is_refused() -> None:
-    given: dict[str, Any] = {"outputs": "собака лаяла всю ночь", "expectations": {"expected_response": "a dog barked"}}
+    trace: dict[str, Any] = {"outputs": "собака лаяла всю ночь", "expectations": {"expected_response": "a dog barked"}}
     with pytest.warns(TwmdWarning, match="of the letters are in scripts that"):
-        value = genai_scorer("twmd")(**given).value
-    expected = twmd_registry.score([given["outputs"]], ["a dog barked"], "twmd", any_language=True)
+        value = genai_scorer("twmd")(**trace).value
+    expected = twmd_registry.score([trace["outputs"]], ["a dog barked"], "twmd", any_language=True)
     assert value == pytest.approx(expected.score, abs=1e-6)
     with pytest.raises(ValueError, match="does not read, above all Cyrillic"):
-        genai_scorer("twmd", any_language=False)(**given)
+        genai_scorer("twmd", any_language=False)(**trace)
 
 
 def test_missing_expectation_is_named() -> None:
-    for given, there in (({"expected_response": "a"}, "expected_response"), (None, "none")):
-        with pytest.raises(ValueError, match=f"no expectation 'answer' to score against; the expectations are {there}"):
-            genai_scorer("sbert", reference="answer")(outputs="a", expectations=given)
+    for expectations, listed in (({"expected_response": "a"}, "expected_response"), (None, "none")):
+        with pytest.raises(
+            ValueError, match=f"no expectation 'answer' to score against; the expectations are {listed}"
+        ):
+            genai_scorer("sbert", reference="answer")(outputs="a", expectations=expectations)
 
 
 @pytest.mark.parametrize(("metric", "keys"), [("ensemble(sbert,wordset_cka)", {}), ("sbert", {"align": "sentences"})])

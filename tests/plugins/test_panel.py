@@ -74,20 +74,22 @@ def test_references_are_encoded_for_the_first_evaluation_only() -> None:
 def test_our_scores_equal_the_scorers_with_sides_and_counts(folder: Path) -> None:
     scorers = {name: twmd_registry.load(name, model=str(folder), layer=2) for name in ("twmd", "moverscore")}
     scored = score_evaluation(make_panel(scorers.values()), PREDICTIONS, REFERENCES)
-    wanted = {name: one.score(PREDICTIONS, REFERENCES) for name, one in scorers.items()}
-    sides = {f"twmd_{side}": wanted["twmd"].as_dict()[side] for side in ("precision", "recall", "f1")}
+    expected = {name: one.score(PREDICTIONS, REFERENCES) for name, one in scorers.items()}
+    sides = {f"twmd_{side}": expected["twmd"].as_dict()[side] for side in ("precision", "recall", "f1")}
     counts = {
-        f"{name}_{key}": one.as_dict()[key] for name, one in wanted.items() for key in NOTED if one.as_dict()[key]
+        f"{name}_{key}": one.as_dict()[key] for name, one in expected.items() for key in NOTED if one.as_dict()[key]
     }
-    assert scored.values == pytest.approx({name: one.score for name, one in wanted.items()} | sides | counts, abs=1e-6)
-    assert scored.signatures == {name: str(one.signature) for name, one in wanted.items()}
-    assert scored.score_sets[0].texts == wanted["twmd"].texts
+    assert scored.values == pytest.approx(
+        {name: one.score for name, one in expected.items()} | sides | counts, abs=1e-6
+    )
+    assert scored.signatures == {name: str(one.signature) for name, one in expected.items()}
+    assert scored.score_sets[0].texts == expected["twmd"].texts
     assert all(type(value) is float for value in scored.values.values())
 
 
 def test_sacrebleu_metrics_give_sacrebleus_scores() -> None:
     scored = score_evaluation(make_panel(["bleu", "chrf", "ter"]), PREDICTIONS, REFERENCES)
-    streams: list[Any] = [[own[k] if k < len(own) else None for own in REFERENCES] for k in (0, 1)]
+    streams: list[Any] = [[references[k] if k < len(references) else None for references in REFERENCES] for k in (0, 1)]
     for name in ("bleu", "chrf", "ter"):
         expected = getattr(sacrebleu, f"corpus_{name}")(PREDICTIONS, streams)
         assert scored.values[name] == pytest.approx(expected.score)
@@ -101,7 +103,9 @@ def test_modules_of_evaluate_loaded_or_by_name(tmp_path: Path) -> None:
     for metric in (str(script), evaluate.load(str(script))):
         several = score_evaluation(make_panel([metric]), PREDICTIONS, REFERENCES)
         assert several.values == {"lengths": float(sum(map(len, PREDICTIONS))), "lengths_plain": 0.0}
-        single = score_evaluation(make_panel({"mine": metric}), PREDICTIONS, [own[:1] for own in REFERENCES])
+        single = score_evaluation(
+            make_panel({"mine": metric}), PREDICTIONS, [references[:1] for references in REFERENCES]
+        )
         assert single.values == {"mine_lengths": float(sum(map(len, PREDICTIONS))), "mine_plain": 1.0}
         assert several.signatures == {}
 
@@ -113,9 +117,9 @@ def test_our_own_modules_are_scorers_too() -> None:
 
 
 def test_signature_and_an_ensemble_are_metrics(folder: Path) -> None:
-    own, signed = f"sbert;model={folder};layer=1", twmd_registry.load("sbert")
-    panel = make_panel({"signed": signed.signature, "mean": f"ensemble({own},{own};special=none)"})
-    assert [str(own.requested.metric) for own in panel.values()] == ["sbert", "ensemble"]
+    spec, signed = f"sbert;model={folder};layer=1", twmd_registry.load("sbert")
+    panel = make_panel({"signed": signed.signature, "mean": f"ensemble({spec},{spec};special=none)"})
+    assert [str(scorer.requested.metric) for scorer in panel.values()] == ["sbert", "ensemble"]
     scored = score_evaluation(panel, PREDICTIONS, REFERENCES)
     assert scored.values["signed"] == pytest.approx(signed.score(PREDICTIONS, REFERENCES).score, abs=1e-6)
 

@@ -60,10 +60,12 @@ def test_deepeval_gives_the_command_lines_scores_and_signature(
             async_config=AsyncConfig(run_async=at_once),
             display_config=DisplayConfig(show_indicator=False, print_results=False),
         ).test_results
-        (own,) = zip(*(result.metrics_data for result in sorted(results, key=lambda result: result.index)), strict=True)
-        assert [data.score for data in own] == pytest.approx(expected["scores"], abs=1e-6)
-        assert {(data.name, data.evaluation_model) for data in own} == {("twmd", expected["signature"])}
-        assert [data.success for data in own] == [score >= 0.8 for score in expected["scores"]]
+        (metrics,) = zip(
+            *(result.metrics_data for result in sorted(results, key=lambda result: result.index)), strict=True
+        )
+        assert [data.score for data in metrics] == pytest.approx(expected["scores"], abs=1e-6)
+        assert {(data.name, data.evaluation_model) for data in metrics} == {("twmd", expected["signature"])}
+        assert [data.success for data in metrics] == [score >= 0.8 for score in expected["scores"]]
 
 
 @needs("lighteval")
@@ -135,8 +137,8 @@ def test_mbrs_chooses_with_the_command_lines_scores(texts: Texts, command_line: 
     metric = kind(kind.Config())
     candidates = texts.predictions[:6]
     rows = [command_line([one] * len(candidates), candidates) for one in candidates]
-    for own, row in zip(metric.pairwise_scores(candidates, candidates).tolist(), rows, strict=True):
-        assert own == pytest.approx(row["scores"], abs=1e-6)
+    for matrix_row, row in zip(metric.pairwise_scores(candidates, candidates).tolist(), rows, strict=True):
+        assert matrix_row == pytest.approx(row["scores"], abs=1e-6)
     means = [row["score"] for row in rows]
     decoder = get_decoder("mbr")
     chosen = decoder(decoder.Config(), metric).decode(candidates, candidates, nbest=2)

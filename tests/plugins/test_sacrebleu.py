@@ -105,9 +105,9 @@ class TestInput:
         "references", [[[text] for text in STREAMS[0]], [["a"], ["b", "c"], ["d"]], ["a cat", "it rains", "we saw"]]
     )
     def test_references_per_segment_or_plain_texts_are_refused_with_advice(self, references: Any) -> None:
-        for made, given in (({}, references), ({"references": references}, None)):
+        for made, arguments in (({}, references), ({"references": references}, None)):
             with pytest.raises(InputError) as caught:
-                TWMD(**made).corpus_score(HYPOTHESES, given)
+                TWMD(**made).corpus_score(HYPOTHESES, arguments)
             assert (
                 "SacreBLEU takes streams, [[first reference of every hypothesis], [second of every hypothesis], ...]"
                 in str(caught.value)
@@ -141,7 +141,10 @@ def scored(texts: Texts) -> list[tuple[Scorer, list[ScoreSet]]]:
         ("sbert", {"centering": "corpus", "special": "none"}),
     )
     scorers = [twmd_registry.load(metric, **keys) for metric, keys in made]
-    return [(scorer, [scorer.score(own, texts.references) for _, own in systems(texts)]) for scorer in scorers]
+    return [
+        (scorer, [scorer.score(predictions, texts.references) for _, predictions in systems(texts)])
+        for scorer in scorers
+    ]
 
 
 @pytest.mark.parametrize("kind", ["ar", "bs"])
@@ -153,7 +156,7 @@ def test_p_of_equal_systems_is_uniform(kind: Literal["ar", "bs"]) -> None:
     p = list[float]()
     for seed in range(draws):
         scores = rng.normal(size=60) + rng.normal(size=(2, 60))
-        drawn = [replace(own, scores=row.tolist()) for own, row in zip(sets, scores, strict=True)]
+        drawn = [replace(score_set, scores=row.tolist()) for score_set, row in zip(sets, scores, strict=True)]
         compared = compare_systems(
             numbered, references, [(scorer, drawn)], resampling=Resampling(kind, trials, 0, seed)
         )
@@ -187,7 +190,7 @@ def test_intervals_and_signatures_equal_sacrebleus_and_p_differs_only_by_ties(
     for name, column in zip(LEXICAL_NAMES, found.columns, strict=True):
         metric = SACREBLEUS[name.upper()]()
         test: Any = PairedTest(named, {name: metric}, [texts.references], kind, 200, resamples or -1)
-        (signature,), (_, results) = (list(each.values()) for each in test())
+        (signature,), (_, results) = (list(part.values()) for part in test())
         assert column.long_signature == f"{column.name}|{signature}"
         for cell, result in zip(column.cells, results, strict=True):
             assert (cell.mean, cell.ci) == pytest.approx((result.mean, result.ci), rel=1e-5)
@@ -200,10 +203,10 @@ class TestComparison:
     def _bind(self, texts: Texts, scored: list[tuple[Scorer, list[ScoreSet]]]) -> None:
         self.texts, self.scored = texts, scored
 
-    def compare(self, *resampling: Any, lexical: Sequence[str] = (), **asked: Any) -> SystemComparison:
+    def compare(self, *resampling: Any, lexical: Sequence[str] = (), **options: Any) -> SystemComparison:
         references = [[reference] for reference in self.texts.references]
         return compare_systems(
-            systems(self.texts), references, [*self.scored, *lexical], resampling=Resampling(*resampling), **asked
+            systems(self.texts), references, [*self.scored, *lexical], resampling=Resampling(*resampling), **options
         )
 
     @pytest.mark.parametrize("kind", ["bs", "ar"])

@@ -48,7 +48,7 @@ PAIRS = (
     ("bread was sold out", ["there was bread left", "no bread"]),
     ("snow fell", ["it snowed"]),
 )
-PREDICTIONS, REFERENCES = [own for own, _ in PAIRS], [several for _, several in PAIRS]
+PREDICTIONS, REFERENCES = [prediction for prediction, _ in PAIRS], [several for _, several in PAIRS]
 ORDERED: dict[str, Any] = {"centering": "batch", "centering_size": 2}
 """Keys with which a score depends on neighbouring segments."""
 
@@ -250,12 +250,12 @@ def test_sources_are_kept_in_the_order_of_positions() -> None:
     theirs = TWMD(against="source")
     theirs.update(["it rained", "a dog barked"], [["x"], ["y"]], [1, 0], sources=["there was rain", "dogs make noise"])
     sources = ["dogs make noise", "there was rain"]
-    wanted = twmd_registry.score(["a dog barked", "it rained"], sources=sources, against="source")
-    assert float(theirs.compute()) == pytest.approx(wanted.score, abs=1e-6)
+    expected = twmd_registry.score(["a dog barked", "it rained"], sources=sources, against="source")
+    assert float(theirs.compute()) == pytest.approx(expected.score, abs=1e-6)
     theirs.reset()
     theirs.update(["a dog barked"], sources=["dogs make noise"])
     theirs.update("it rained", sources="there was rain")
-    assert float(theirs.compute()) == pytest.approx(wanted.score, abs=1e-6)
+    assert float(theirs.compute()) == pytest.approx(expected.score, abs=1e-6)
     references = TWMD()
     references.update("it rained", sources="there was rain")
     with pytest.raises(InputError, match="twmd compares predictions with references: give them"):
@@ -271,8 +271,13 @@ def test_references_that_are_tuples_or_missing_stay_rows() -> None:
 
 def test_reference_lists_stay_rows_and_a_transposed_square_warns() -> None:
     rows: Any = [
-        {"prediction": own, "references": [own, "no bread"], "position": number, "ids": torch.tensor([number])}
-        for number, own in enumerate(PREDICTIONS[:4])
+        {
+            "prediction": prediction,
+            "references": [prediction, "no bread"],
+            "position": number,
+            "ids": torch.tensor([number]),
+        }
+        for number, prediction in enumerate(PREDICTIONS[:4])
     ]
     kept, transposed = TWMD(), TWMD()
     with warnings.catch_warnings():

@@ -349,8 +349,8 @@ def test_offload_moves_or_frees_the_metrics_model(
     run = trainer(tmp_path, metrics)
     for _ in range(2):
         found = run.evaluate()
-        own = {key.replace("own_", ""): value for key, value in scores(found, "eval_own_").items()}
-        assert own == pytest.approx(wanted, abs=1e-6)
+        results = {key.replace("own_", ""): value for key, value in scores(found, "eval_own_").items()}
+        assert results == pytest.approx(wanted, abs=1e-6)
         backend = metrics.panel["twmd"].backend
         assert (backend.loaded is None) == (offload == "close")
         assert offload == "close" or backend.model.parked

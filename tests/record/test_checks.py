@@ -52,9 +52,9 @@ def test_p_value_equals_the_paired_tests() -> None:
     rng = np.random.default_rng(0)
     other = rng.normal(0, 1, 200)
     for shift in (-0.1, 0.0, 0.2):
-        own = other + rng.normal(shift, 1, 200)
-        assert _randomise(own.tolist(), other.tolist(), 1) == pytest.approx(
-            stats.ttest_rel(own, other, alternative="less").pvalue, abs=0.02
+        shifted = other + rng.normal(shift, 1, 200)
+        assert _randomise(shifted.tolist(), other.tolist(), 1) == pytest.approx(
+            stats.ttest_rel(shifted, other, alternative="less").pvalue, abs=0.02
         )
 
 

@@ -39,9 +39,9 @@ def record() -> Record:
 
 def test_record_is_read_back_unchanged(record: Record, tmp_path: Path) -> None:
     named = replace(record, inputs=(InputFile("references", "r\udcff.txt", "0" * 64),))  # a name that is not UTF-8
-    for own in (record, named):
-        write_record(own, f"{tmp_path}/out.json")
-        assert read_record(f"{tmp_path}/out.json") == read_record(tmp_path / "out.json") == own
+    for written_record in (record, named):
+        write_record(written_record, f"{tmp_path}/out.json")
+        assert read_record(f"{tmp_path}/out.json") == read_record(tmp_path / "out.json") == written_record
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
     assert "resampling" not in json.loads(record_text(record))
 

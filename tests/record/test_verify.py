@@ -281,7 +281,7 @@ def systems(texts: Texts) -> list[Segments]:
 def published(systems: list[Segments]) -> dict[str, Record]:
     """Records of two systems and four metrics (two of SacreBLEU's), with a test or intervals."""
     scorers = [twmd_registry.load("twmd"), twmd_registry.load("sbert")]
-    sets = [twmd_registry.score_all(scorers, *own) for own in systems]
+    sets = [twmd_registry.score_all(scorers, *texts) for texts in systems]
     scored: list[Any] = [*((scorer, [own[k] for own in sets]) for k, scorer in enumerate(scorers)), "bleu", "chrf"]
     named = [("base", systems[0].predictions), ("other", systems[1].predictions)]
     requests: dict[str, dict[str, Any]] = {
@@ -354,7 +354,7 @@ def test_number_inconsistent_with_scores_is_named(published: dict[str, Record], 
     ]
     for system, place, change, words in changes:
         checks = twmd_registry.verify_record(edit_result(record, system, place, **change), systems).checks
-        assert [words in " ".join(own.problems) for own in checks] == [k == 4 * system + place for k in range(8)]
+        assert [words in " ".join(check.problems) for check in checks] == [k == 4 * system + place for k in range(8)]
     (changed,) = dict.fromkeys(problems(dataclasses.replace(record_of(twmd_registry.load("twmd")), references="0")))
     assert changed.startswith("texts: ")
 
@@ -362,7 +362,9 @@ def test_number_inconsistent_with_scores_is_named(published: dict[str, Record], 
 def test_common_shift_within_tolerance_is_named(systems: list[Segments]) -> None:
     scorer = twmd_registry.load("twmd", dtype="bfloat16")
     record = make_record([("sys", [scorer.score(*systems[0])])], seconds=1.0)
-    shifted = edit(record, lambda own: {"score": own.score + 0.009, "scores": tuple(x + 0.009 for x in own.scores)})
+    shifted = edit(
+        record, lambda result: {"score": result.score + 0.009, "scores": tuple(x + 0.009 for x in result.scores)}
+    )
     (check,) = twmd_registry.verify_record(shifted, systems[:1]).checks
     assert check.off == 0
     assert [problem[:23] for problem in check.problems] == ["scores: the corpus scor"]
@@ -370,8 +372,8 @@ def test_common_shift_within_tolerance_is_named(systems: list[Segments]) -> None
 
 def test_significance_inconsistent_with_scores_is_named(systems: list[Segments]) -> None:
     scorer = twmd_registry.load("twmd")
-    own = scorer.score(*systems[0])
-    sets = [own, dataclasses.replace(own, scores=[x + 9e-6 for x in own.scores])]
+    score_set = scorer.score(*systems[0])
+    sets = [score_set, dataclasses.replace(score_set, scores=[x + 9e-6 for x in score_set.scores])]
     named, test = [(name, systems[0].predictions) for name in ("base", "equal")], Resampling("bs", 100)
     table = compare_systems(named, systems[0].references, [(scorer, sets)], resampling=test)
     equal = make_record([("base", sets[:1]), ("equal", sets[1:])], seconds=1.0, comparison=table)
@@ -383,7 +385,10 @@ def test_significance_inconsistent_with_scores_is_named(systems: list[Segments])
 
 def test_changed_order_of_systems_is_named(systems: list[Segments]) -> None:
     sets = [twmd_registry.load("twmd").score(*texts) for texts in systems]
-    swapped = [dataclasses.replace(own, scores=other.scores) for own, other in zip(sets, reversed(sets), strict=True)]
+    swapped = [
+        dataclasses.replace(score_set, scores=other.scores)
+        for score_set, other in zip(sets, reversed(sets), strict=True)
+    ]
     record = make_record([("low", swapped[:1]), ("high", swapped[1:])], seconds=1.0)
     checks = twmd_registry.verify_record(record, systems, tolerance=1.0).checks
     assert [check.problems for check in checks] == [
@@ -418,7 +423,7 @@ def test_unsigned_or_impossible_test_is_named(published: dict[str, Record], syst
     found = twmd_registry.verify_record(single, systems[1:])
     assert not any(check.agrees for check in found.checks)
     assert "BLEU, its tests and intervals: a paired test compares systems: " in found.checks[2].problems[-1]
-    other = [systems[0], (systems[1].predictions, [[*own, "x"] for own in systems[1].references])]
+    other = [systems[0], (systems[1].predictions, [[*row, "x"] for row in systems[1].references])]
     found = twmd_registry.verify_record(published["bs"], other)
     assert "BLEU, its tests and intervals: the systems hold different references" in found.checks[2].problems
 

@@ -55,7 +55,11 @@ def test_every_different_key_is_named_and_rules_out_comparison(metric: MetricNam
         (TWMD, changed(TWMD, fingerprint=None), "does not name the content", True),
         (changed(TWMD, fingerprint=None), changed(TWMD, fingerprint=None), "does not name the content", True),
         (TWMD, changed(TWMD, revision="v1"), "revision: none and v1, with the same content", True),
-        (*(changed(TWMD, fingerprint=None, revision=own) for own in ("v2", "v1")), "revision: v2 and v1 of", False),
+        (
+            *(changed(TWMD, fingerprint=None, revision=revision) for revision in ("v2", "v1")),
+            "revision: v2 and v1 of",
+            False,
+        ),
         (TWMD, changed(TWMD, dtype="bfloat16"), "dtype: float32 and bfloat16: ", False),
         (TWMD, Signature(TWMD.spec, 2), "nrefs: only one was written after scoring (nrefs:2)", True),
         (Signature(TWMD.spec, 1), Signature(TWMD.spec, 2), "nrefs: 1 and 2: more references make", False),
@@ -107,7 +111,7 @@ OPEN = make_spec("twmd", model="a/b", layer=1)
         ([OPEN.replace(fingerprint="0" * 12), OPEN], [f"twmd model=a/b@{'0' * 12}", "twmd model=a/b"]),
         (
             [
-                *(make_spec("ensemble", members=own) for own in ("twmd;layer=4,2*sbert", "twmd;layer=6,sbert")),
+                *(make_spec("ensemble", members=members) for members in ("twmd;layer=4,2*sbert", "twmd;layer=6,sbert")),
                 make_spec("twmd"),
             ],
             ["ensemble(twmd layer=4,2*sbert)", "ensemble(twmd layer=6,sbert)", "twmd"],

@@ -22,9 +22,9 @@ def test_concurrently_written_file_is_always_complete(tmp_path: Path) -> None:
 
 
 def test_link_and_permissions_are_kept(tmp_path: Path) -> None:
-    own, link = tmp_path / "own", tmp_path / "link"
-    own.write_bytes(b"old")
-    own.chmod(0o640)
-    link.symlink_to(own)
+    target, link = tmp_path / "own", tmp_path / "link"
+    target.write_bytes(b"old")
+    target.chmod(0o640)
+    link.symlink_to(target)
     write_file(link, b"new")
-    assert (link.is_symlink(), own.read_bytes(), own.stat().st_mode & 0o777) == (True, b"new", 0o640)
+    assert (link.is_symlink(), target.read_bytes(), target.stat().st_mode & 0o777) == (True, b"new", 0o640)

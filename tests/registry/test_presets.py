@@ -135,8 +135,8 @@ def test_unreadable_files_are_named_and_only_added_presets_can_be_removed(house:
 
 def test_used_preset_name_is_refused_and_another_works(house: Path, run: Run) -> None:
     assert run(f"setup preset add {house}")[0] == 0
-    mine = "add this one under another name with --name NAME, or remove yours with 'twmd setup preset remove house'."
-    assert run(f"setup preset add {house}")[::2] == (2, f"twmd: preset 'house' exists already: {mine}\n")
+    advice = "add this one under another name with --name NAME, or remove yours with 'twmd setup preset remove house'."
+    assert run(f"setup preset add {house}")[::2] == (2, f"twmd: preset 'house' exists already: {advice}\n")
     before = twmd_registry.load("trwmd", "house").requested
     assert run(f"setup preset add {house} --name yard.2")[0] == 0
     assert twmd_registry.load("trwmd", "yard.2").requested == before

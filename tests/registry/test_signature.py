@@ -107,7 +107,9 @@ def random_spec(r: random.Random, *, single: bool = False) -> AppliedSpec:  # no
     metric = r.choice(SINGLE if single else list(MetricName))
     if metric is MetricName.ENSEMBLE:
         weights = [r.choice([1.0, 2.0, r.uniform(1e-6, 1e6)]) for _ in range(r.randint(1, 3))]
-        return AppliedSpec(metric=metric, members=[WeightedSpec(own, random_spec(r, single=True)) for own in weights])
+        return AppliedSpec(
+            metric=metric, members=[WeightedSpec(weight, random_spec(r, single=True)) for weight in weights]
+        )
     keys = {name: r.choice(VALUES[name]) for name in CATALOGUE[metric].keys}
     if "," not in (layers := str(keys.get("layer"))) and "-" not in layers:
         keys.pop("aggregation", None)
@@ -243,7 +245,7 @@ def test_other_spellings_and_lengths_of_values_are_read_or_refused() -> None:
             parse_signature(text)
     with pytest.raises(SignatureError, match="10000000"):
         parse_signature("twmd|" * 2_000_000)
-    wanted = parse_signature(WHOLE)
+    expected = parse_signature(WHOLE)
     for before, after in (
         ("layer:4", "layer:04"),
         ("normalize:yes", "normalize:true"),
@@ -252,7 +254,7 @@ def test_other_spellings_and_lengths_of_values_are_read_or_refused() -> None:
         ("temperature:0.15", "temperature:0.150"),
     ):
         assert before in WHOLE
-        assert parse_signature(WHOLE.replace(before, after, 1)) == wanted
+        assert parse_signature(WHOLE.replace(before, after, 1)) == expected
 
 
 @pytest.mark.parametrize("metric", SINGLE)
@@ -281,8 +283,8 @@ def test_canonical_signatures_are_the_golden_ones(capsys: pytest.CaptureFixture[
 def test_signature_recreates_the_scorer(metric: MetricName) -> None:
     texts = ["the cat sat", "it rains"], [["a cat sat"], ["it pours", "rain"]]
     by_name = twmd_registry.load(metric).score(*texts)
-    wanted = str(canonical(default_preset(metric, None)))
-    assert str(by_name.signature) == wanted.replace("|version:", "|nrefs:var|version:")
+    expected = str(canonical(default_preset(metric, None)))
+    assert str(by_name.signature) == expected.replace("|version:", "|nrefs:var|version:")
     for text in (str(by_name.signature), by_name.signature.format(short=True)):
         assert twmd_registry.load(text).score(*texts) == by_name
 

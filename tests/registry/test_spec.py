@@ -177,9 +177,9 @@ def test_unknown_names_and_keys_of_another_metric_are_refused() -> None:
         make_spec("twmd", temprature=1)
     others = [("moverscore", "temperature"), ("twmd", "distance"), ("sbert", "output"), ("ensemble", "layer")]
     for metric, key in (*others, *(("stsscore", key) for key in ("layer", "ngram", "idf", "unknown"))):
-        given: dict[str, Any] = {key: 1}
+        keys: dict[str, Any] = {key: 1}
         with pytest.raises(SpecError, match=f"{metric} does not use the key '{key}'"):
-            make_spec(metric, **given)
+            make_spec(metric, **keys)
 
 
 def test_centering_keys_follow_the_centering() -> None:
@@ -237,7 +237,7 @@ def test_options_and_keys_are_split() -> None:
     assert (options, keys) == (RunOptions(device="cpu"), {"layer": 3, "output": "f1"})
     wrong: dict[str, Any] = {"unknown key 'devise'; did you mean 'device'": {"devise": "cpu"}}
     wrong |= {"preset is not a key": {"preset": "embedded"}}
-    for words, given in (*wrong.items(), *(("batch_tokens", {"batch_tokens": own}) for own in (0, -5, 1.5, True))):
+    for words, given in (*wrong.items(), *(("batch_tokens", {"batch_tokens": value}) for value in (0, -5, 1.5, True))):
         with pytest.raises(SpecError, match=words):
             split_options(given, ("layer",))
 

@@ -79,12 +79,12 @@ def test_mean_adapter_averages_weights_and_keeps_their_number_format(
 def test_lower_rank_mean_or_copy_is_the_best_approximation(
     number: int, bert: str, members: list[Path], tmp_path: Path, run: Run
 ) -> None:
-    given, file = members[-number:], "adapter_model.safetensors"
-    mean_folder, whole = given[0], 3
+    chosen, file = members[-number:], "adapter_model.safetensors"
+    mean_folder, whole = chosen[0], 3
     if number > 1:
         mean_folder, whole = tmp_path / "mean", 5
-        average(given, mean_folder, options=CPU)
-    _, rank = average(given, tmp_path / "low", rank=2, options=CPU)
+        average(chosen, mean_folder, options=CPU)
+    _, rank = average(chosen, tmp_path / "low", rank=2, options=CPU)
     assert rank == read_adapter_config(find_adapter(str(tmp_path / "low")), "r") == 2
     assert {factor.shape["lora_B" in name] for name, factor in load_file(tmp_path / "low" / file).items()} == {2}
     assert (tmp_path / "low" / file).stat().st_size < (mean_folder / file).stat().st_size
@@ -98,7 +98,7 @@ def test_lower_rank_mean_or_copy_is_the_best_approximation(
             np.testing.assert_allclose(low[name] - before, (left[:, :2] * values[:2]) @ right[:2], atol=1e-6)
             changed += 1
     assert changed > 0
-    folders = " ".join(map(str, given))
+    folders = " ".join(map(str, chosen))
     status, _, err = run(f"train average {folders} -o {tmp_path}/high --rank {whole} --device cpu")
     refused = f"the rank {whole} is not below {whole}, the sum of the adapters' ranks: leave it out."
     assert (status, refused in err) == (2, True)
@@ -151,9 +151,9 @@ def test_adapter_invalid_for_scoring_is_not_averaged(
     shutil.copytree(members[0], refused)
     tiny.change_json(refused / "adapter_config.json", **settings)
     adapters = [find_adapter(str(folder)) for folder in (refused, members[1])]
-    for given in (adapters, adapters[::-1]):
+    for paths in (adapters, adapters[::-1]):
         with pytest.raises(ModelError, match=re.escape(f"{adapters[0].name} {message}")):
-            _merge(given, find_model(bert)._replace(name="own/base"), None)
+            _merge(paths, find_model(bert)._replace(name="own/base"), None)
     assert "this" not in sys.modules
 
 

@@ -49,15 +49,19 @@ def done(bert: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def mean_correlation(name: str, scores: Sequence[float], rated: RatedSegments) -> float:
     """Return the mean over groups of a correlation."""
-    group, own = np.array(rated.group), np.array(scores)
-    return float(np.mean([correlate(name, own[group == one], rated.ratings[group == one]) for one in set(rated.group)]))
+    group, values = np.array(rated.group), np.array(scores)
+    return float(
+        np.mean([correlate(name, values[group == one], rated.ratings[group == one]) for one in set(rated.group)])
+    )
 
 
 def test_source_based_metric_is_trained_as_it_scores(bert: str, tmp_path: Path) -> None:
     spec = make_spec("twmd", model=bert, layer=LAYER, centering="none", temperature=0.1, against="source")
     train, dev, test = (
-        own._replace(rated=own.rated._replace(references=["none"] * len(own.rated.group), source=own.rated.references))
-        for own in (named_words(48, 1), named_words(48, 2), named_words(20, 3))
+        rated._replace(
+            rated=rated.rated._replace(references=["none"] * len(rated.rated.group), source=rated.rated.references)
+        )
+        for rated in (named_words(48, 1), named_words(48, 2), named_words(20, 3))
     )
     plan = FinetunePlan(spec, (train,), (dev,), (test,), Recipe(rank=4, epochs=1, learning_rate=1e-2))
     # Equal references are not compared, so none is named.

@@ -35,16 +35,16 @@ def drawn(seed: int = 4) -> torch.Tensor:
 
 def scores(metric: MetricName, vectors: torch.Tensor, items: TokenItems = ITEMS, **keys: Any) -> torch.Tensor:
     """Precision, recall and F1 of both pairs, by the functions that score."""
-    given = {
+    arguments = {
         name: value
         for name, value in keys.items()
         if name in ("centering", "normalize") or metric in (MetricName.TWMD, MetricName.TRWMD)
     }
     if metric is not MetricName.TWMD:
-        given.pop("iterations", None)
+        arguments.pop("iterations", None)
     if metric is MetricName.MOVERSCORE:
-        given |= {"distance": "similarity", "transform": "linear", "idf": "none", "ngram": 1}
-    spec = AppliedSpec.of(make_spec(metric, model="any/model", layer=1, **given))
+        arguments |= {"distance": "similarity", "transform": "linear", "idf": "none", "ngram": 1}
+    spec = AppliedSpec.of(make_spec(metric, model="any/model", layer=1, **arguments))
     view = make_view(spec)
     tokens = TokenVectors(vectors, torch.tensor(LENGTHS))
     none = torch.zeros(len(vectors), dtype=torch.int64)

@@ -63,7 +63,7 @@ def test_siamese_writes_adapter_line_card_and_signature(
     untrained = twmd_registry.load("sbert", layer=6, special="all", centering="none")
     scorers = twmd_registry.load(signature, adapter=str(output)), untrained
     scores = [scorer.score(dev.predictions, dev.references).scores for scorer in scorers]
-    trained, plain = (correlate("pearson", own, dev.ratings) for own in scores)
+    trained, plain = (correlate("pearson", values, dev.ratings) for values in scores)
     assert f"Pearson on dev {trained:.4f}" in out
     assert trained > plain + 0.01
 
@@ -72,7 +72,7 @@ def test_siamese_writes_adapter_line_card_and_signature(
 def test_trained_cross_encoder_scores_as_reported(
     option: str, sets: Path, bert: str, run: Run, monkeypatch: Patch
 ) -> None:
-    """Ignore the warning about words outside the tiny model's vocabulary."""
+    """The tiny model lacks most of the words."""
     monkeypatch.setattr("twmd_registry.train.stsb.WARM_UP_STEPS", 0)
     output = sets / "trained"
     status, out, err = run(f"train stsscore {sets} {option} --epochs 1 --set model={bert} -o {output}")

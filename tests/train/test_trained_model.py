@@ -66,9 +66,9 @@ def test_trained_similarities_equal_the_saved_files_scores(
     learned = model.eval().similarities(several).detach().numpy()
     save_adapter(wrapped, "./tiny", tmp_path / "adapter")
     size = {"centering_size": 6} if keys["centering"] == "batch" else {}
-    given: dict[str, Any] = {"model": bert, "layer": LAYER, **keys, **size}
-    scores = twmd_registry.load(metric, **given, adapter=str(tmp_path / "adapter")).score(*several).scores
-    untrained = twmd_registry.load(metric, **given).score(*several).scores
+    settings: dict[str, Any] = {"model": bert, "layer": LAYER, **keys, **size}
+    scores = twmd_registry.load(metric, **settings, adapter=str(tmp_path / "adapter")).score(*several).scores
+    untrained = twmd_registry.load(metric, **settings).score(*several).scores
     np.testing.assert_allclose(learned, scores, atol=1e-5)
     assert np.abs(np.subtract(scores, untrained)).max() > 1e-3
 
@@ -102,15 +102,15 @@ def test_target_mean_is_the_mean_of_precision_and_recall(bert: str) -> None:
 
 def test_line_starts_at_least_squares_and_has_its_mse(bert: str) -> None:
     model = trained_metric(bert, "sbert", centering="none")[0].eval()
-    given = segments(rated_words(30, seed=2))
+    rows = segments(rated_words(30, seed=2))
     with torch.no_grad():
-        sims = model.similarities(given).double().numpy()
+        sims = model.similarities(rows).double().numpy()
     ratings = sims + 0.01 * np.random.default_rng(0).normal(size=30)
     model.start_line(sims, ratings)
     fit = linregress(sims, ratings)
     assert float(model.log_scale.exp().detach()) == pytest.approx(fit.slope, rel=1e-5)
     assert float(model.offset.detach()) == pytest.approx(fit.intercept, abs=1e-5)
-    loss = float(model(*given[:2], torch.tensor(ratings))["loss"].detach())
+    loss = float(model(*rows[:2], torch.tensor(ratings))["loss"].detach())
     assert loss == pytest.approx(np.mean((fit.slope * sims + fit.intercept - ratings) ** 2), rel=1e-3)
     model.start_line(sims, -ratings)  # the slope of a metric that disagrees is still positive
     assert float(model.log_scale.exp().detach()) == pytest.approx(0.1 * ratings.std() / sims.std(), rel=1e-5)
@@ -134,12 +134,12 @@ def test_pearson_loss_is_a_share_of_mse_less_the_correlation(bert: str) -> None:
 
 
 def test_bf16_rounds_products_in_training_only(bert: str) -> None:
-    given = segments(rated_words(6, seed=1))
+    rows = segments(rated_words(6, seed=1))
     plain, rounded = (trained_metric(bert, "twmd", Recipe(bf16=bf16), centering="none")[0] for bf16 in (False, True))
     for model in (plain, rounded):
         set_dropout(model, 0.0)
-    np.testing.assert_array_equal(plain.score(given), rounded.score(given))
-    found = [model.train().similarities(given) for model in (plain, rounded)]
+    np.testing.assert_array_equal(plain.score(rows), rounded.score(rows))
+    found = [model.train().similarities(rows) for model in (plain, rounded)]
     assert found[1].dtype is torch.float32
     assert 0 < float((found[0] - found[1]).detach().abs().max()) < 0.02
     torch.autograd.backward(found[1].sum())

@@ -39,8 +39,8 @@ def test_ratings_are_standardised_and_texts_checked_within_each_data_set() -> No
     data = [named_words(20, 1), TrainingData("percent", rated_words(10, 2)._replace(ratings=np.arange(10) * 11.0))]
     examples = make_examples(data)
     assert rating_scale(data[1]) == pytest.approx((49.5, 11 * (99 / 12) ** 0.5))
-    for one, own in ((data[0], examples[:20]), (data[1], examples[20:])):
-        z = [target for _, _, target, _ in own]
+    for one, part in ((data[0], examples[:20]), (data[1], examples[20:])):
+        z = [target for _, _, target, _ in part]
         assert (np.mean(z), np.std(z)) == pytest.approx((0, 1))
         assert np.corrcoef(z, one.rated.ratings)[0, 1] == pytest.approx(1)
     assert [row[0] for row in examples] == [*data[0].rated.predictions, *data[1].rated.predictions]
@@ -94,10 +94,10 @@ def test_epoch_draws_every_row_once_in_batches_of_similar_size(size: int) -> Non
     assert len(found) == len(batches) == sum(-(-len(pool) // size) for pool in pools)
     assert sorted(i for batch in found for i in batch) == list(range(83))
     for pool in pools:
-        own = [batch for batch in found if batch[0] in pool]
-        sizes = [len(batch) for batch in own]
+        in_pool = [batch for batch in found if batch[0] in pool]
+        sizes = [len(batch) for batch in in_pool]
         assert max(sizes) <= min(size, min(sizes) + 1)
-        assert all(set(batch) <= set(pool.tolist()) for batch in own)
+        assert all(set(batch) <= set(pool.tolist()) for batch in in_pool)
 
 
 def test_epoch_depends_only_on_its_number_and_the_seed() -> None:
@@ -114,7 +114,7 @@ def test_batches_hold_rows_whose_longest_texts_are_similar() -> None:
     lengths = np.random.default_rng(1).integers(1, 100, 640)
     found = [lengths[batch] for batch in Batches([np.arange(640)], lengths, 8, seed=1)]
     assert np.mean([own.max() - own.min() for own in found]) < 20  # of 99
-    means = np.array([own.mean() for own in found])
+    means = np.array([pair.mean() for pair in found])
     assert abs(np.corrcoef(means[:-1], means[1:])[0, 1]) < 0.3
     texts = ["a" * length for length in range(1, 65)]
     rated = RatedSegments(["g"] * 64, ["b"] * 32 + texts[32:], texts[:32] + ["b"] * 32, np.arange(64.0), 0)
@@ -125,7 +125,7 @@ def test_batches_hold_rows_whose_longest_texts_are_similar() -> None:
 def test_batch_of_pearson_loss_holds_a_single_group_with_a_correlation() -> None:
     examples = make_examples([named_words(40, 1), named_words(30, 2)])
     groups = [{examples[i][3] for i in batch} for batch in make_batches(examples, Recipe(batch=8, loss="pearson"))]
-    assert all(len(own) == 1 for own in groups)
+    assert all(len(groups_of_batch) == 1 for groups_of_batch in groups)
     assert set().union(*groups) == {(f"words{seed}", group) for seed in (1, 2) for group in ("cs-en", "de-en")}
     mixed = list(make_batches(examples, Recipe(batch=8)))
     assert len(mixed) == 9

@@ -59,10 +59,10 @@ class Oracle:
         with torch.inference_mode():
             for text in texts:
                 tokens = tokenise(encoder.tokenizer, [text], encoder.limit)
-                own = tokens[0].special == 0
-                self.ids.append(tokens[0].ids[own].tolist())
+                is_text = tokens[0].special == 0
+                self.ids.append(tokens[0].ids[is_text].tolist())
                 for k, vectors in encoder.encode(tokens, range(self.depth + 1)).layers.items():
-                    self.vectors[k].append(vectors.double().numpy()[own])
+                    self.vectors[k].append(vectors.double().numpy()[is_text])
         background = find_background(None, files.fingerprint, None) if name == EMBEDDED_MODEL else None
         self.background = None if background is None else background.content["none"].double().numpy()
 
@@ -102,19 +102,19 @@ def test_every_number_is_the_mean_over_all_pairs(which: str, model: str, monkeyp
     name, texts = (model, CORPUS) if which == "tiny" else (EMBEDDED_MODEL, SOME)
     monkeypatch.setattr(diagnosis, "CHUNK_TOKENS", 1)  # a piece per batch
     result, oracle = diagnose(name, texts, RunOptions(batch_tokens=8), pairs=ALL_PAIRS), Oracle(name, texts)
-    centerings = tuple(own for own in CENTERINGS if own != "background" or which == "embedded")
+    centerings = tuple(name for name in CENTERINGS if name != "background" or which == "embedded")
     assert (result.centerings, result.estimates.shape[1]) == (centerings, oracle.depth + 1)
     for centering, layer, estimates in result.rows:
         if layer in {0, 1, oracle.depth}:
-            for similarity, own in estimates.items():
-                assert own["mean"] == pytest.approx(oracle.average(similarity, centering, layer), abs=2e-6)
-                assert own["error"] == 0
+            for similarity, estimate in estimates.items():
+                assert estimate["mean"] == pytest.approx(oracle.average(similarity, centering, layer), abs=2e-6)
+                assert estimate["error"] == 0
     assert (result.texts, result.words) == (len(texts), sum(map(len, oracle.ids)))
 
 
 def test_pairs_with_a_zero_vector_are_counted_as_left_out(model: str) -> None:
     result = diagnose(model, SOME, RunOptions(), pairs=ALL_PAIRS)
-    counts = {centering: own for centering, layer, own in result.rows if layer == 1}
+    counts = {centering: values for centering, layer, values in result.rows if layer == 1}
     words = sum(len(text.split()) for text in SOME)
     plain, centered = counts["none"]["random"], counts["sentence"]["random"]
     assert (plain["pairs"], plain["left_out"]) == (words * (words - 1) // 2, 0)
@@ -152,8 +152,8 @@ def test_pairs_are_drawn_in_proportion_to_their_weight(similarity: Similarity) -
         assert not complete
         for pair in zip(first, second, strict=True):
             counts[frozenset(pair)] += 1
-    for own, weight in expected.items():
-        assert abs(counts[own] - weight * 500 * pairs) < 5 * math.sqrt(weight * 500 * pairs)
+    for value, weight in expected.items():
+        assert abs(counts[value] - weight * 500 * pairs) < 5 * math.sqrt(weight * 500 * pairs)
 
 
 FALLING, RISING = [0.9, 0.7, 0.75, 0.5], [0.1, 0.2, 0.15, 0.4]
@@ -190,12 +190,12 @@ def test_similarity_without_a_pair_is_undefined_and_warns(texts: list[str], name
     warning = f"undefined, because no two words can be compared: {', '.join(names)}"
     with pytest.warns(TwmdWarning, match=warning):
         result = diagnose(model, texts, RunOptions())
-    own = result.estimates[:, :, S["self"]]
-    assert np.isnan(own["mean"]).all()
-    assert not own["pairs"].any()
+    similarities = result.estimates[:, :, S["self"]]
+    assert np.isnan(similarities["mean"]).all()
+    assert not similarities["pairs"].any()
     undefined = {PROPERTIES[name] for name in get_args(Similarity) if name in names}
     verdicts = result.as_dict()["verdicts"]
-    assert {own["holds"] for own in verdicts if own["property"] in undefined} == {None}
+    assert {verdict["holds"] for verdict in verdicts if verdict["property"] in undefined} == {None}
 
 
 def test_wordless_texts_are_counted_and_too_few_texts_refused(model: str) -> None:
@@ -216,9 +216,9 @@ def test_diagnose_prints_table_and_verdicts_and_writes_figures(model: str, folde
     assert len(verdicts) == len(result.as_dict()["verdicts"])
     for line, (centering, layer, estimates) in zip(rows_of(Path("out/diagnosis.csv")), result.rows, strict=True):
         assert (line["centering"], int(line["layer"])) == (centering, layer)
-        for name, own in estimates.items():
+        for name, estimate in estimates.items():
             numbers = [float(line[f"{name}{end}"]) for end in ("", "_error", "_pairs", "_left_out")]
-            assert numbers == pytest.approx(list(own.values()))
+            assert numbers == pytest.approx(list(estimate.values()))
     assert Path("out/diagnosis.png").read_bytes().startswith(b"\x89PNG")
     drawn = Path("out/diagnosis.svg").read_text(encoding="utf-8")
     assert all(f">{words}<" in drawn for words in (result.model, "dimension", "layer", "cosine"))

@@ -78,10 +78,14 @@ def test_printed_averages_equal_the_means_of_their_columns_except_four() -> None
     for name in TABLES:
         table = read_experiment(name)
         for row in table.printed:
-            averaged = {own for column, _, own in table.cells if column == AVERAGE and len(table.columns) > 1}
+            averaged = {
+                averaged_statistic
+                for column, _, averaged_statistic in table.cells
+                if column == AVERAGE and len(table.columns) > 1
+            }
             for statistic in averaged:
                 pairs = zip(row.values, table.cells, strict=True)
-                *columns, average = (value for value, (*_, own) in pairs if own == statistic)
+                *columns, average = (value for value, (*_, cell_statistic) in pairs if cell_statistic == statistic)
                 assert abs(np.mean(columns) - average) < 0.13
                 if abs(np.mean(columns) - average) > 0.1001:
                     inconsistent.add((name, row.model, row.metric, statistic))
@@ -180,10 +184,10 @@ def test_encoder_of_other_depth_reads_its_last_five_layers_or_all(depth: int, la
 
 
 def test_papers_members_and_encoders_are_replaced_and_matched() -> None:
-    given = {"STSScore": "stsscore;clip=yes"}
-    assert settings_of("stsscore-table2", members=given)["embedded"].clip is True
-    assert settings_of("stsscore-table4", members=given)["Longer"].clip is True
-    assert "clip=yes" in settings_of("stsscore-table3", members=given)["Ensemble"].texts()["members"]
+    members = {"STSScore": "stsscore;clip=yes"}
+    assert settings_of("stsscore-table2", members=members)["embedded"].clip is True
+    assert settings_of("stsscore-table4", members=members)["Longer"].clip is True
+    assert "clip=yes" in settings_of("stsscore-table3", members=members)["Ensemble"].texts()["members"]
     assert settings_of("stsscore-table3")["STSScore"].clip is not True
     with pytest.raises(SpecError, match="expected one metric with its keys, not 2"):
         settings_of("stsscore-table1", members={"S-BERT": "sbert,twmd"})
@@ -214,11 +218,11 @@ def test_curve_passes_every_threshold_once() -> None:
 def test_measures_of_classes_halves_and_quarters_follow_the_ratings() -> None:
     scores, labels = R.random(40), R.integers(2, size=40).astype(float)
     for label in (0, 1):
-        own = [x for x, one in zip(scores, labels, strict=True) if one == label]
-        mean = sum(own) / len(own)
+        selected = [x for x, one in zip(scores, labels, strict=True) if one == label]
+        mean = sum(selected) / len(selected)
         assert MEASURES[f"mean-{label}"](scores, labels) == pytest.approx(mean)
         assert MEASURES[f"deviation-{label}"](scores, labels) == pytest.approx(
-            (sum((x - mean) ** 2 for x in own) / (len(own) - 1)) ** 0.5
+            (sum((x - mean) ** 2 for x in selected) / (len(selected) - 1)) ** 0.5
         )
     ratings, scores = R.permutation(np.repeat(np.arange(7.0), 3)), R.random(21)
     order = sorted(range(21), key=lambda i: ratings[i])

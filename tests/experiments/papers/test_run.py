@@ -57,8 +57,8 @@ def run(name: str, folder: Path, *, model: str, layer: int | None = None) -> Rep
 
 def values(result: Reproduction, row: str) -> dict[tuple[str, str], float]:
     """Return the numbers of the first row of this name by column and statistic."""
-    own = next(one for one in result.rows if one.metric == row)
-    return {(column, name): n for (column, _, name), n in zip(result.experiment.cells, own.values, strict=True)}
+    match = next(one for one in result.rows if one.metric == row)
+    return {(column, name): n for (column, _, name), n in zip(result.experiment.cells, match.values, strict=True)}
 
 
 def pearson(spec: MetricSpec | str, own: RatedSegments, side: str = "scores") -> float:
@@ -73,10 +73,10 @@ def test_cells_are_per_pair_correlations(second: Reproduction, model: str, data:
     spec = make_spec("twmd", "paper", model=model, layer=2, output="f1", temperature=0.1, **batch)
     cells: dict[tuple[str, str], float] = {}
     for pair in LANGUAGE_PAIRS[17]:
-        own = of_group(rated, pair)
-        scores = getattr(Scorer(spec).score(own.predictions, own.references), side)
-        cells[pair, "kendall"] = 100 * stats.kendalltau(scores, own.ratings).statistic
-        cells[pair, "pearson"] = 100 * stats.pearsonr(scores, own.ratings).statistic
+        segments = of_group(rated, pair)
+        scores = getattr(Scorer(spec).score(segments.predictions, segments.references), side)
+        cells[pair, "kendall"] = 100 * stats.kendalltau(scores, segments.ratings).statistic
+        cells[pair, "pearson"] = 100 * stats.pearsonr(scores, segments.ratings).statistic
     for statistic in ("kendall", "pearson"):
         cells[AVERAGE, statistic] = float(np.mean([cells[pair, statistic] for pair in LANGUAGE_PAIRS[17]]))
     assert result == pytest.approx(cells, abs=1e-3)
@@ -93,9 +93,11 @@ def test_years_average_over_subsets_then_equally(model: str, data: Path) -> None
             for subset, size in SUBSETS:
                 rows = [i for i, group in enumerate(rated.group) if group == subset]
                 rows.sort(key=lambda i: len(rated.predictions[i]) + len(rated.references[i]))
-                own = select(rated, np.array(rows))
-                scores = one.score(own.predictions, own.references).scores
-                correlations = [measure(scores, own.ratings).statistic for measure in (stats.pearsonr, stats.spearmanr)]
+                part = select(rated, np.array(rows))
+                scores = one.score(part.predictions, part.references).scores
+                correlations = [
+                    measure(scores, part.ratings).statistic for measure in (stats.pearsonr, stats.spearmanr)
+                ]
                 total += size * np.array(correlations)
             years.append(100 * total / 44)
     assert list(values(result, "BERTscore-batch").values()) == pytest.approx(np.mean(years, axis=0), abs=1e-3)
@@ -204,8 +206,8 @@ def test_figure_axis_is_computed_and_weighted_by_year_size(model: str, data: Pat
     result = run("twmd-appendix-b", data, model=model, layer=2)
     place = [setting.label for setting in result.settings].index("TWMD-b output=recall temperature=0.05")
     by_year = [
-        np.mean([pearson(result.settings[place].metric, of_group(own, pair)) for pair in LANGUAGE_PAIRS[15]])
-        for own in (read_wmt(data / "wmt" / f"wmt{year}.jsonl") for year in (15, 16))
+        np.mean([pearson(result.settings[place].metric, of_group(year_data, pair)) for pair in LANGUAGE_PAIRS[15]])
+        for year_data in (read_wmt(data / "wmt" / f"wmt{year}.jsonl") for year in (15, 16))
     ]
     total = result.values[place, 0]
     assert total == pytest.approx(100 * np.average(by_year, weights=[70, 12]), abs=1e-3)
@@ -305,17 +307,17 @@ def test_pairs_are_split_at_their_median_length(tmp_path: Path) -> None:
 
 
 def test_hub_is_used_only_for_missing_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    requests = []
 
     def read(name: str) -> RatedSegments:
-        asked.append(name)
+        requests.append(name)
         raise FileError("cannot read it from the Hub: no network")
 
     monkeypatch.setattr("experiments.papers.run.read_hub", read)
     texts = [("a heron", "the heron", 1.0), ("a heron waits", "it rains", 2.0), ("rain", "the rain", 3.0)]
     table = read_experiment("stsscore-table4")
     (result,) = reproduce([table], rated_pairs(tmp_path, texts), hub=True)
-    assert asked == ["glue/mrpc", "glue/qqp", "wmt22-zh-en-mqm"]
+    assert requests == ["glue/mrpc", "glue/qqp", "wmt22-zh-en-mqm"]
     assert list(result.rated) == ["STS-B"]
     with pytest.raises(FileError, match="no data set can be read"):
         reproduce([table], None, hub=True)
@@ -324,24 +326,26 @@ def test_hub_is_used_only_for_missing_data(tmp_path: Path, monkeypatch: pytest.M
 def test_sbert_column_has_the_published_numbers() -> None:
     shared("data/stsb/test.csv")
     experiment = read_experiment("stsscore-table1")
-    columns = {name: own for name, own in experiment.columns.items() if name.startswith("STS-B")}
+    columns = {name: cells for name, cells in experiment.columns.items() if name.startswith("STS-B")}
     rows, data = {"S-BERT": experiment.rows["S-BERT"]}, {"STS-B": experiment.data["STS-B"]}
     (result,) = reproduce([replace(experiment, rows=rows, data=data, columns=columns)], shared("data"))
     published = next(row.values for row in experiment.printed if row.metric == "S-BERT")
-    own = result.rows[0].values
-    assert [round(value, 2) for value in own] == list(published[: len(own)])
+    numbers = result.rows[0].values
+    assert [round(value, 2) for value in numbers] == list(published[: len(numbers)])
 
 
 def test_embedded_model_has_its_known_correlations() -> None:
     """Score one of seven language pairs, whose means are known: 68.3, 68.5 and 68.5 of twmd."""
-    own = of_group(read_wmt(shared("data/wmt/wmt17.jsonl")), "fi-en")
+    segments = of_group(read_wmt(shared("data/wmt/wmt17.jsonl")), "fi-en")
     keys: dict[str, Any] = {"model": "embedded", "centering": "none", "special": "cls", "layer": 4}
     truths = {"twmd": (79.57, 79.88, 79.81), "bertscore_centered": (76.56, 73.75, 78.30)}
     scorers = [Scorer(make_spec("twmd", "paper", temperature=0.1, **keys))]
     scorers.append(Scorer(make_spec("bertscore_centered", "paper", **keys)))
-    for expected, result in zip(truths.values(), score_all(scorers, own.predictions, own.references), strict=True):
+    for expected, result in zip(
+        truths.values(), score_all(scorers, segments.predictions, segments.references), strict=True
+    ):
         for value, side in zip(expected, (result.precision, result.recall, result.f1), strict=True):
-            assert 100 * stats.pearsonr(np.array(side), own.ratings).statistic == pytest.approx(value, abs=0.06)
+            assert 100 * stats.pearsonr(np.array(side), segments.ratings).statistic == pytest.approx(value, abs=0.06)
 
 
 def test_summaries_of_a_topic_are_correlated_and_averaged(tmp_path: Path, model: str) -> None:
@@ -351,9 +355,9 @@ def test_summaries_of_a_topic_are_correlated_and_averaged(tmp_path: Path, model:
     rated = read_tac(path)
     expected = []
     for topic in ("D1", "D2"):
-        own = of_group(rated, topic)
-        scores, signature = score_lexically("rouge1", own)
-        expected.append(100 * stats.pearsonr(scores, own.ratings).statistic)
+        segments = of_group(rated, topic)
+        scores, signature = score_lexically("rouge1", segments)
+        expected.append(100 * stats.pearsonr(scores, segments.ratings).statistic)
         assert signature.startswith("rouge1|nrefs:2|stemmer:no|version:")
     assert values(result, "ROUGE-1")["TAC-2009 Pyr", "pearson"] == pytest.approx(np.mean(expected), abs=1e-9)
     row = next(row for row in result.rows if row.metric == "WMD-1")

@@ -61,17 +61,17 @@ def test_every_output_is_scored_against_every_other_reference(wmt99: Path, run: 
     segments = rows(out / "TW-MD.seg.score")
     assert segments[4][:8] == ["TW-MD", "cs-en", "wmt99", "news", "b", "refA", "sys-1", "2"]
     for reference, system in (("refA", "refB"), ("refA", "sys-1"), ("refB", "sys-1")):
-        own = scorer.score(texts[system], texts[reference])
-        assert [float(row[8]) for row in segments if row[5:7] == [reference, system]] == pytest.approx(own.scores)
+        expected = scorer.score(texts[system], texts[reference])
+        assert [float(row[8]) for row in segments if row[5:7] == [reference, system]] == pytest.approx(expected.scores)
         by_domain = {row[3]: float(row[6]) for row in table if row[4:6] == [reference, system]}
-        news = (own.scores[0] + own.scores[1]) / 2
-        assert by_domain == pytest.approx({"news": news, "chat": own.scores[2], "all": own.score})
+        news = (expected.scores[0] + expected.scores[1]) / 2
+        assert by_domain == pytest.approx({"news": news, "chat": expected.scores[2], "all": expected.score})
         files = out / "metric-scores" / "cs-en" / f"TW-MD-{reference}"
         domain = rows(files.with_name(f"{files.name}.domain.score"))
         assert [row[:2] for row in domain if row[1] == system] == [["news", system], ["chat", system]]
-        assert [float(row[2]) for row in domain if row[1] == system] == pytest.approx([news, own.scores[2]])
+        assert [float(row[2]) for row in domain if row[1] == system] == pytest.approx([news, expected.scores[2]])
     signature = (out / "TW-MD.signature.txt").read_text(encoding="utf-8").strip()
-    assert signature == str(own.signature)
+    assert signature == str(expected.signature)
     assert signature in printed
 
 
@@ -88,8 +88,8 @@ def test_score_files_are_read_as_published_scores(wmt99: Path, run: Run) -> None
 
 @pytest.mark.filterwarnings("ignore")
 def test_source_based_metric_is_scored_with_sources(wmt99: Path, run: Run) -> None:
-    status, _, complained = run("submit wmt99 -m twmd --set against=source -o out")
-    assert (status, "wmt99/sources/cs-en.txt: No such file" in complained) == (1, True)
+    status, _, error = run("submit wmt99 -m twmd --set against=source -o out")
+    assert (status, "wmt99/sources/cs-en.txt: No such file" in error) == (1, True)
     assert not (wmt99.parent / "out").exists()
     sources = ["It did rain.", "The weir is shut.", "There is no bread."]
     written(wmt99, "\n".join(sources), "sources/cs-en.txt")
@@ -98,13 +98,13 @@ def test_source_based_metric_is_scored_with_sources(wmt99: Path, run: Run) -> No
         assert run(f"submit wmt99 -m twmd --set against={against} --name {against} -o wmt99")[0] == 0
         scores = rows(wmt99 / "metric-scores" / "cs-en" / f"{against}-{reference}.seg.score")
         texts = OUTPUTS["sys-1"].splitlines(), REFERENCES["refB"].splitlines()
-        own = twmd_registry.score(*texts, "twmd", sources=sources, against=against)
+        expected = twmd_registry.score(*texts, "twmd", sources=sources, against=against)
         assert list(dict.fromkeys(system for system, _ in scores)) == systems
-        assert [float(score) for system, score in scores if system == "sys-1"] == pytest.approx(own.scores)
-        assert str(own.signature) in (wmt99 / f"{against}.signature.txt").read_text(encoding="utf-8")
+        assert [float(score) for system, score in scores if system == "sys-1"] == pytest.approx(expected.scores)
+        assert str(expected.signature) in (wmt99 / f"{against}.signature.txt").read_text(encoding="utf-8")
     written(wmt99, "sys-1\t-1\nsys-1\tNone\nsys-1\t-5\n", "human-scores/cs-en.mqm.seg.score")
     rated = read_rated(f"mte:{wmt99},reference=refB")
-    assert [own.label for own in read_official(f"mte:{wmt99},reference=refB", rated)] == ["both*", "source*"]
+    assert [metric.label for metric in read_official(f"mte:{wmt99},reference=refB", rated)] == ["both*", "source*"]
 
 
 def test_metrics_of_one_folder_may_share_a_prefix(wmt99: Path, run: Run) -> None:

@@ -50,7 +50,9 @@ def make_task() -> tuple[list[LabelledScores], RatedSegments]:
     worse = scores + np.random.default_rng(3).normal(0, 60, len(scores))
     rated = rated._replace(group=[NAMES[name] for name in rated.group])
     both = {"worse": worse, "better": scores}
-    return [LabelledScores(f"{name}*", f"official:{name}@{'0' * 12}", tuple(own)) for name, own in both.items()], rated
+    return [
+        LabelledScores(f"{name}*", f"official:{name}@{'0' * 12}", tuple(values)) for name, values in both.items()
+    ], rated
 
 
 def run_made(task: str, metrics: list[LabelledScores], rated: RatedSegments) -> TaskResult:
@@ -65,13 +67,18 @@ def test_wmt23_averages_accuracy_correlations_and_acc_eq() -> None:
     group, system, item = (np.array(labels) for labels in (rated.group, rated.system, rated.item))
     scores, expected, alike = np.array(metrics[1].scores), [], []
     for pair in ("en-de", "zh-en"):
-        own = group == pair
-        means = np.array([[v[own & (system == s)].mean() for s in np.unique(system)] for v in (scores, rated.ratings)])
+        in_pair = group == pair
+        means = np.array(
+            [[v[in_pair & (system == s)].mean() for s in np.unique(system)] for v in (scores, rated.ratings)]
+        )
         signs = [np.sign(np.subtract.outer(side, side)[np.triu_indices(5, 1)]) for side in means]
         alike += (signs[0] == signs[1]).tolist()
-        correlations = stats.pearsonr(*means).statistic, stats.pearsonr(scores[own], rated.ratings[own]).statistic
+        correlations = (
+            stats.pearsonr(*means).statistic,
+            stats.pearsonr(scores[in_pair], rated.ratings[in_pair]).statistic,
+        )
         expected += [(1 + r) / 2 for r in correlations]  # from 0 to 1, as accuracies
-        expected.append(correlate_pairs("acc_eq", scores[own], rated.ratings[own], item[own]))
+        expected.append(correlate_pairs("acc_eq", scores[in_pair], rated.ratings[in_pair], item[in_pair]))
     expected += [np.mean(alike)] * 2  # the same weight as a part of both pairs
     assert result.averages[0] == pytest.approx(np.mean(expected), abs=1e-12)
     assert result.notes == ("wmt23: no ratings of he-en; the average is over en-de, zh-en.",)
@@ -84,9 +91,9 @@ def test_wmt24_averages_spa_and_acc_eq_and_refuses_other_pairs() -> None:
     metrics, rated = make_task()
     parts = run_made("wmt24", metrics, rated).parts[0]
     assert list(parts) == ["en-de system spa", "en-de segment acc_eq"]
-    own = [i for i, name in enumerate(rated.group) if name == "en-de"]
-    items, systems = ([labels[i] for i in own] for labels in (rated.item or [], rated.system or []))
-    spa = correlate_pairs("spa", np.array(metrics[1].scores)[own], rated.ratings[own], items, systems)
+    rows = [i for i, name in enumerate(rated.group) if name == "en-de"]
+    items, systems = ([labels[i] for i in rows] for labels in (rated.item or [], rated.system or []))
+    spa = correlate_pairs("spa", np.array(metrics[1].scores)[rows], rated.ratings[rows], items, systems)
     assert parts["en-de system spa"]["value"] == pytest.approx(spa, abs=1e-12)
     metrics, rated = make_task()
     with pytest.raises(InputError, match="wmt24 ranks metrics on en-de, en-es, ja-zh; these data have none of them"):
@@ -120,7 +127,7 @@ def make_year(metrics: int = 3) -> tuple[list[list[float]], RatedSegments]:
     scores = [ratings + rng.normal(0, 0.5 + 3 * k, len(rows)) for k in range(metrics)]
     rated = RatedSegments(groups, [""] * len(rows), [""] * len(rows), ratings, 0, items, systems)
     rated = rated._replace(domain=domains, by_person=[system == PEOPLE for system in systems])
-    return [own.tolist() for own in scores], rated
+    return [row.tolist() for row in scores], rated
 
 
 def measure(
@@ -148,34 +155,38 @@ def test_ranks_equal_those_of_separately_computed_correlations() -> None:
     group, domain, system, item = map(np.array, (rated.group, rated.domain, rated.system, rated.item))
     functions: dict[Statistic, Callable[..., Any]] = {"pearson": stats.pearsonr, "kendall": stats.kendalltau}
     for task in tasks[1::7]:
-        pair, part_of_pair, level, people, averaging, statistic = task
+        pair, part_of_pair, level, humans, averaging, statistic = task
         rows = (group == pair) & (np.isin(domain, DOMAINS if part_of_pair == EVERY_DOMAIN else part_of_pair))
-        rows &= (system != PEOPLE) | (people == "with people")
+        rows &= (system != PEOPLE) | (humans == "with people")
         values = []
-        for own in np.array(scores):
+        for system_parts in np.array(scores):
             if level == "system":
-                sides = (own, rated.ratings)
+                sides = (system_parts, rated.ratings)
                 parts = [np.array([[v[rows & (system == s)].mean() for s in set(system[rows])] for v in sides])]
             else:
                 column = {"none": group, "system": system, "item": item}[averaging]
-                both = np.array([own, rated.ratings])
+                both = np.array([system_parts, rated.ratings])
                 parts = [both[:, rows & (column == name)] for name in set(column[rows])]
-            each = [functions[statistic](*part).statistic for part in parts if np.ptp(part, axis=1).all()]
-            values.append(np.mean(each))
-        found = [own[task] for own in measured]
+            correlations = [functions[statistic](*part).statistic for part in parts if np.ptp(part, axis=1).all()]
+            values.append(np.mean(correlations))
+        found = [parts_of_metric[task] for parts_of_metric in measured]
         assert [part["value"] for part in found] == pytest.approx(values)
         assert [part["averaged"] for part in found] == stats.rankdata(np.negative(values), method="min").tolist()
-    own = [part for (_, _, level, *_), part in measured[1].items() if level == "system"]
-    expected = np.average([part["averaged"] for part in own], weights=[part["weight"] for part in own])
+    system_parts = [part for (_, _, level, *_), part in measured[1].items() if level == "system"]
+    expected = np.average(
+        [part["averaged"] for part in system_parts], weights=[part["weight"] for part in system_parts]
+    )
     assert average_ranks(measured[1])["system"] == pytest.approx(expected)
 
 
 def test_metrics_without_a_significant_difference_share_a_rank() -> None:
     scores, rated = make_year(2)
-    every, *others = list_rank_tasks(PAIRS, rated)
-    tasks = [every, *(task for task in others if task[:2] == ("en-de", EVERY_DOMAIN))][::3]
+    first, *others = list_rank_tasks(PAIRS, rated)
+    tasks = [first, *(task for task in others if task[:2] == ("en-de", EVERY_DOMAIN))][::3]
     for task in tasks:
-        best, worse, same = (own[task]["averaged"] for own in measure([*scores, scores[0]], rated, [task], trials=20))
+        best, worse, same = (
+            metric_parts[task]["averaged"] for metric_parts in measure([*scores, scores[0]], rated, [task], trials=20)
+        )
         assert best == same == 1
         assert worse == 2 or task[2] == "system", task  # a test of six systems may find no difference
 
@@ -184,7 +195,7 @@ def test_missing_language_pairs_are_named_and_the_others_ranked(tmp_path: Path, 
     texts = ["it rains", "a dog barks", "the sun sets", "no bread"]
     outputs = {f"s{k}": [text[: 2 + 2 * k] for text in texts] for k in range(4)} | {PEOPLE: [f"{t}!" for t in texts]}
     scores = "".join(f"{name}\t{-((i + k) % 4) - i}\n" for i, name in enumerate(outputs) for k in range(4))
-    folder = wmt(tmp_path, scores, {name: "\n".join(own) + "\n" for name, own in outputs.items()}, "en-de")
+    folder = wmt(tmp_path, scores, {name: "\n".join(lines) + "\n" for name, lines in outputs.items()}, "en-de")
     for name in ("refA", PEOPLE):
         written(folder, "\n".join(texts) + "\n", f"references/en-de.{name}.txt")
     shown = run(f"task wmt22 mte:{folder} -m chrf bleu")[1]
@@ -193,20 +204,20 @@ def test_missing_language_pairs_are_named_and_the_others_ranked(tmp_path: Path, 
     written(folder, "news a\nnews a\nchat b\nchat b\n", "documents/en-de.docs")
     written(folder, "news\ts0\t-7\n", "human-scores/en-de.mqm.domain.score")
     data = f"mte:{folder},humans=yes"
-    _, shown, complained = run(f"task wmt22 {data} -m chrf bleu --format json --trials 9")
-    assert "the mean of their segments' ratings is used: refB of en-de chat, s0 of en-de chat, s1" in complained
+    _, shown, warned = run(f"task wmt22 {data} -m chrf bleu --format json --trials 9")
+    assert "the mean of their segments' ratings is used: refB of en-de chat, s0 of en-de chat, s1" in warned
     result = json.loads(shown)
     by_system_in_a_domain = (
         2 * 2 * 2
     )  # domains of two segments, with and without human translations, by Pearson and Kendall
-    said = "wmt22: 41 of 201 tasks; 8 are left out, in which a metric has no correlation."
-    assert result["notes"][1:] == [said]
+    note = "wmt22: 41 of 201 tasks; 8 are left out, in which a metric has no correlation."
+    assert result["notes"][1:] == [note]
     assert len(result["metrics"][0]["parts"]) == 49 - by_system_in_a_domain
     averages = [metric["average"] for metric in result["metrics"]]
     assert averages == sorted(averages)
-    _, _, complained = run(f"task wmt22 {data},group=domain -m chrf")
-    assert "these data are divided further, as 'en-de news'" in complained
-    assert "en-de news news" not in complained  # nobody requested ratings of subdomains
+    _, _, warned = run(f"task wmt22 {data},group=domain -m chrf")
+    assert "these data are divided further, as 'en-de news'" in warned
+    assert "en-de news news" not in warned  # nobody requested ratings of subdomains
     rated = read_divisions(data, read_rated(data))
     assert rated.domain is not None
     assert rated.domain[:4] == ["news", "news", "chat", "chat"]

@@ -109,16 +109,16 @@ def test_parts_share_no_document_and_exclude_held_out_texts(tmp_path: Path, monk
     (tmp_path / "test.jsonl").write_text(line.format(d=99, s="x").replace("whole 99", "WHOLE, 7"))
     monkeypatch.setattr(sets, "TESTS", ("wmt:test.jsonl",))
     for part, counts in ((tenth, (72, 8, 0)), (halves, (24, 16, 40))):
-        own = RatedSet("a", "wmt:a.jsonl", part)
-        monkeypatch.setattr(sets, "SETS", (own,))
-        parts = [read_part(own, tmp_path, name) for name in ("learn", "dev", "test")]
+        rated_set = RatedSet("a", "wmt:a.jsonl", part)
+        monkeypatch.setattr(sets, "SETS", (rated_set,))
+        parts = [read_part(rated_set, tmp_path, name) for name in ("learn", "dev", "test")]
         assert tuple(len(rated.predictions) for rated in parts) == counts
         documents = [set(map(str, rated.references)) for rated in parts]
         assert len(set().union(*documents)) == sum(map(len, documents))
         learned = read_learned(["a"], tmp_path, "en")["a"]
         assert "whole 7" not in learned.references
         assert abs(learned.ratings.mean()) < 0.2
-    assert not read_part(own, tmp_path, "learn", "de").predictions
+    assert not read_part(rated_set, tmp_path, "learn", "de").predictions
     with pytest.raises(SpecError, match="no set"):
         read_learned(["b"], tmp_path, None)
 
@@ -128,8 +128,8 @@ def test_ratings_are_standardised_within_language() -> None:
     shifted = rated.ratings + 10 * np.array([name == "cs-en" for name in rated.group])
     z = standardise(rated._replace(ratings=shifted)).ratings
     for name in ("cs-en", "de-en"):
-        own = z[np.array(rated.group) == name]
-        assert (own.mean(), own.std()) == pytest.approx((0, 1))
+        group_z = z[np.array(rated.group) == name]
+        assert (group_z.mean(), group_z.std()) == pytest.approx((0, 1))
     wild: Iterable[float] = standardise(rated._replace(ratings=np.r_[1e6, np.arange(39)])).ratings
     assert max(wild) == sets.CLIPPED
 

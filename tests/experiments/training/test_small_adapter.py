@@ -38,7 +38,7 @@ def test_peft_reads_8_bits_with_nearly_equal_weights(folder: Path, tiny_encoder:
     small, files = tmp_path / "small", find_model(tiny_encoder("bert"))
     shrink(folder, small)
     plain = dict(load_encoder(files, "float32").state_dict())
-    merged = (merge(load_encoder(files, "float32"), find_adapter(str(own)), files) for own in (folder, small))
+    merged = (merge(load_encoder(files, "float32"), find_adapter(str(adapter)), files) for adapter in (folder, small))
     before, after = (dict(network.state_dict()) for network in merged)
     changed = [name for name, weight in plain.items() if not torch.equal(weight, before[name])]
     assert len(changed) == 6

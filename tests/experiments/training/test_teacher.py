@@ -55,11 +55,15 @@ def test_trained_student_agrees_better_with_its_teacher(models: tuple[str, str],
     line = "train metric table:rated.jsonl,group=group -m twmd -o student --epochs 4 --learning-rate 2e-2 --rank 4"
     assert main([*f"{line} --device cpu -q --set model={student} {SET}".split()]) == 0
     other = rated_words(48, 2)
-    asked: list[dict[str, Any]] = [{"model": teacher}, {"model": student}, {"model": student, "adapter": "student"}]
-    wanted, before, after = (
-        twmd_registry.score(other.predictions, other.references, "twmd", **keys, **KEYS).scores for keys in asked
+    models_keys: list[dict[str, Any]] = [
+        {"model": teacher},
+        {"model": student},
+        {"model": student, "adapter": "student"},
+    ]
+    taught, before, after = (
+        twmd_registry.score(other.predictions, other.references, "twmd", **keys, **KEYS).scores for keys in models_keys
     )
-    agreement = [correlate("pearson", np.array(scores), np.array(wanted)) for scores in (before, after)]
+    agreement = [correlate("pearson", np.array(scores), np.array(taught)) for scores in (before, after)]
     assert agreement[1] > agreement[0] + 0.1
 
 
@@ -79,11 +83,11 @@ def test_interrupted_rating_resumes_and_batches_are_rated_together(
     pairs, rows, part = rated_words(24, 1), list[range](), tmp_path / "rated.jsonl.part"
     scorer = twmd_registry.load("twmd", model=models[0], **KEYS | {"centering": centering})
 
-    def score_ten(scorers: Any, segments: Any, **given: Any) -> Any:
-        rows.append(given["rows"])
+    def score_ten(scorers: Any, segments: Any, **options: Any) -> Any:
+        rows.append(options["rows"])
         if rows[2:] == [range(20, 24)]:
             raise KeyboardInterrupt
-        return score_segments(scorers, segments, **given)
+        return score_segments(scorers, segments, **options)
 
     monkeypatch.setattr(teacher_module, "CHUNK", 10)
     monkeypatch.setattr(teacher_module, "score_segments", score_ten)
