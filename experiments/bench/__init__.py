@@ -1,1 +1,1 @@
-"""Speed, memory and load beside other programs, in one run on the same texts: ``python -m experiments bench NAME``."""
+"""Speed, memory and load of several programs in one run on the same texts: ``python -m experiments bench NAME``."""

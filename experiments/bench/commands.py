@@ -16,7 +16,7 @@ PROGRAMS = {
     path.stem: ast.get_docstring(tree) or ""
     for path in sorted(Path(__file__).parent.glob("*.py"))
     for tree in [ast.parse(path.read_text(encoding="utf-8"))]
-    if any(isinstance(node, ast.If) for node in tree.body)  # what runs as a program
+    if any(isinstance(node, ast.If) for node in tree.body)  # modules that run as programs
 }
 """By name, the docstring of every benchmark."""
 
@@ -25,7 +25,7 @@ PROGRAMS = {
 @declare.argument("name", required=False, type=click.Choice([*PROGRAMS]), metavar="[NAME]")
 @declare.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENT]...")
 def bench_command(arguments: Arguments) -> int:
-    """Measure speed, memory or load beside other programs; without NAME all benchmarks are listed.
+    """Measure speed, memory or load compared with other programs. Without NAME, list all benchmarks.
 
     `make bench` and `make load` run them all.
     """

@@ -1,7 +1,7 @@
 """Who takes part in the benchmark, one at a time: ``contestants NAME MODEL LAYER DEVICE PAIRS`` prints its measurement
 as JSON.
 
-Each runs in a process of its own, so that its peak memory is its own. Models are loaded, and a few texts are scored,
+Each runs in a separate process, so that its peak memory can be measured. Models are loaded, and a few texts are scored,
 before the clock starts.
 """
 
@@ -25,7 +25,7 @@ from twmd_registry.registry.spec import make_spec
 
 DENSE = ("twmd", "trwmd", "bertscore_centered", "wordset_cka")
 WARM_UP = 20
-"""Pairs that are scored before the clock starts."""
+"""Pairs to score before the clock starts."""
 BATCH = 64
 
 Texts = list[str]
@@ -33,11 +33,11 @@ Run = Callable[[Texts, Texts], Any]
 
 
 class Setting(NamedTuple):
-    """What is measured on.
+    """The setting of a measurement.
 
     Attributes:
         model: Folder of the encoder.
-        layer: The hidden state that is read.
+        layer: The hidden state to read.
         device: A torch device.
     """
 
@@ -96,7 +96,7 @@ def bert_score(setting: Setting, *, dtype: torch.dtype = torch.float32) -> Run:
     scorer = peer.BERTScorer(
         model_type=setting.model, num_layers=setting.layer, batch_size=setting.batch, device=setting.device
     )
-    scorer._model.to(dtype)  # it has no setting for that
+    scorer._model.to(dtype)  # it has no such setting
     score: Run = scorer.score
     return score
 
@@ -146,10 +146,10 @@ CONTESTANTS: dict[str, Callable[[Setting], Run]] = {
 
 
 class Measured(NamedTuple):
-    """What a contestant took.
+    """A contestant's time and memory.
 
     Attributes:
-        seconds: Of the whole run.
+        seconds: Time of the whole run.
         megabytes: Peak of main memory, or on an accelerator of its memory.
     """
 
@@ -184,7 +184,7 @@ def peak_megabytes(device: str) -> float:
 
 
 def main() -> None:
-    """Measure what the arguments name."""
+    """Measure the named contestant."""
     name, model, layer, device, number = sys.argv[1:]
     _, predictions, references = benchmark_pairs(int(number))
     print(json.dumps(measure(name, Setting(model, int(layer), device), predictions, references)._asdict()))

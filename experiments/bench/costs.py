@@ -46,7 +46,7 @@ CLUSTERS = (
 
 
 def main() -> None:
-    """Print the table, and what does not depend on the cluster."""
+    """Print the table, and the costs that do not depend on the cluster."""
     print("| | hours | pairs/s | cores that read, write | MB/s through the object store |")
     print("| --- | --- | --- | --- | --- |")
     for cluster in CLUSTERS:

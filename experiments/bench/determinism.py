@@ -1,4 +1,4 @@
-"""How far settings of a process move scores: ``python -m experiments bench determinism [OTHER_PYTHON ...]``.
+"""How much settings of a process change scores: ``python -m experiments bench determinism [OTHER_PYTHON ...]``.
 
 Five presets score the first 200 pairs of WMT17 in a process of its own per setting; the table has the largest
 difference of a score from the first setting. Further interpreters, with other versions of Python and of the libraries,

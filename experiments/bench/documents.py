@@ -1,9 +1,8 @@
 """Cost and quality of ``align=sentences`` on talks: ``python -m experiments bench documents ted-mqm/zh-en.tsv``.
 
 The file is of Google's MQM ratings of TED talks; the sentences of three systems are put into documents. Cost: processor
-time of these documents, as a ratio to that of the same sentences scored as segments, interleaved. Quality: of every ten
-sentences one is left out, added from elsewhere, or joined with the next one on either side; links are compared with
-those that are known from this.
+time of these documents, relative to that of the same sentences scored as segments, interleaved. Quality: one of every
+ten sentences is removed, added from elsewhere, or joined with the next one. Links are compared with the known ones.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def disturb(talk: Pair, other: list[str], draw: random.Random) -> tuple[Pair, se
 
 
 def score_documents(talks: list[Pair]) -> tuple[list[list[sentences.SentenceLink]], dict[str, int]]:
-    """Return the links of every document, and their counts."""
+    """Return the links and counts of every document."""
     links, match = list[list[sentences.SentenceLink]](), sentences.match_sentences
 
     def keep(hyp: np.ndarray, ref: np.ndarray) -> list[sentences.SentenceLink]:
@@ -83,7 +82,7 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """Print the ratio of costs, and precision and recall of links."""
+    """Print the ratio of costs, and the links' precision and recall."""
     talks = read_talks(Path(sys.argv[1]))
     hyp, ref = ([text for talk in talks for text in talk[k]] for k in range(2))
     calls = (lambda: twmd_registry.score(hyp, ref, "twmd"), lambda: score_documents(talks))

@@ -1,6 +1,6 @@
 """How time and memory grow with the number of pairs: ``python -m experiments bench growth 1000 10000 100000 1000000``.
 
-Hidden state 0 is read, for which no layer of the encoder runs: time and memory are those of all other stages.
+Hidden state 0 is read, so no layer of the encoder runs, and only the other stages are measured.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ONE = "--one"
 
 
 def measure(number: int) -> None:
-    """Score so many pairs of distinct texts under batch centering, and print seconds and megabytes as JSON."""
+    """Score pairs of distinct texts with batch centering, and print seconds and megabytes as JSON."""
     predictions, references = synthetic_pairs(number)
     scorer = Scorer(make_spec("twmd", layer=LAYER, centering="batch", centering_size=32))
     scorer.score(predictions[:32], references[:32])
@@ -30,7 +30,7 @@ def measure(number: int) -> None:
 
 
 def main() -> None:
-    """Measure every size in a process of its own, and print its row."""
+    """Measure every size in a separate process, and print its row."""
     headers = ("pairs", "seconds", "ms per pair", "MB before", "peak MB")
     print(*(f"{name:>11}" for name in headers), flush=True)
     for number in map(int, sys.argv[1:] or SIZES):

@@ -54,7 +54,7 @@ def measure_task(folder: Path, predictions: list[str], references: list[str]) ->
         return scores
 
     class Echo(DummyLM):  # type: ignore[misc]
-        """Answers with the prompt, which is the prediction."""
+        """A model that answers with the prompt."""
 
         def generate_until(self, requests: Sequence[Any], **_: object) -> list[str]:
             nonlocal answered, busy

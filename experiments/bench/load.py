@@ -1,8 +1,9 @@
-"""Many pairs through the command line, through Ray with a worker killed every minute, and through the service: whether
-every score comes back, in order, and whether memory stays flat.
+"""Load test: many pairs through the command line, through Ray with a worker killed every minute, and through the service.
+
+Every score must come back, in order, and memory must stay flat.
 
 ``python -m experiments bench load FOLDER``. The model is BERT with three layers of random weights and 20 words
-(`tests.tiny`): it is not the encoder that is under load, but all else.
+(`tests.tiny`): the load is on everything but the encoder.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def watch(what: str, process: int) -> Iterator[None]:
 
     def sample() -> None:
         while not ended.wait(INTERVAL_S) and psutil.pid_exists(process):
-            samples.append(psutil.Process(process).memory_info().rss / 1e6 or samples[-1])  # 0: it has ended
+            samples.append(psutil.Process(process).memory_info().rss / 1e6 or samples[-1])  # 0 if it has ended
 
     thread = Thread(target=sample)
     thread.start()
@@ -108,7 +109,7 @@ def score_on_ray(seconds: float) -> np.ndarray:
                         run.kill()
     table = pyarrow.parquet.read_table(sorted(Path("out").glob("*.parquet")), columns=["input_row", "twmd"])
     table = table.sort_by("input_row")
-    assert table["input_row"].to_pylist() == list(range(table.num_rows))  # none is lost or doubled
+    assert table["input_row"].to_pylist() == list(range(table.num_rows))  # none is lost or duplicated
     print(f"runs: {runs}; workers: 2, killed: {killed}, most MB of one: {most:.0f}")
     return np.asarray(table["twmd"])
 
@@ -148,7 +149,7 @@ def score_by_service(lines: list[str], requests: int) -> np.ndarray:
 def compare(what: str, found: np.ndarray, expected: np.ndarray) -> None:
     """Print how far scores are from those expected, and refuse a difference."""
     assert found.shape == expected.shape, (found.shape, expected.shape)
-    far = float(np.abs(found - expected).max())  # not a number, where a score is missing
+    far = float(np.abs(found - expected).max())  # NaN for a missing score
     print(f"{what}: {len(found):,} scores, at most {far:.1e} from the command line's", flush=True)
     assert far < TOLERANCE
 
@@ -164,7 +165,7 @@ def score_alone(lines: list[str]) -> np.ndarray:
 
 
 def main() -> None:
-    """Do the stages that are named, or all; later ones compare with what the first has left in the folder."""
+    """Run the named stages, or all. Later ones compare with the output of the first."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("stages", nargs="*", default=["score", "ray", "serve"])
@@ -176,7 +177,7 @@ def main() -> None:
     os.chdir(given.folder)
     save_encoder("bert", Path("tiny"))
     lines = list(map(json.dumps, make_pairs(given.pairs)))
-    if not Path("all.jsonl").exists():  # a file that was written again would be another to --resume
+    if not Path("all.jsonl").exists():  # --resume would reject a rewritten file
         Path("all.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"pairs: {len(lines):,}, different: {len(set(lines)):,}", flush=True)
     scores = score_alone(lines) if "score" in given.stages else np.load("scores.npy")

@@ -38,7 +38,7 @@ def make_candidates(segments: int, number: int) -> tuple[str, Lists]:
 
 
 def call_for_every_pair(made: Scorer, lists: Lists) -> None:
-    """Score every candidate with every candidate in a call of its own."""
+    """Score every candidate against every candidate, in separate calls."""
     for texts in lists:
         for text in texts:
             for reference in texts:
@@ -46,7 +46,7 @@ def call_for_every_pair(made: Scorer, lists: Lists) -> None:
 
 
 def call_for_every_candidate(score: Callable[[list[str], list[str]], object], lists: Lists) -> None:
-    """Score every candidate with all candidates in a call of its own."""
+    """Score every candidate against all candidates, one call each."""
     for texts in lists:
         for text in texts:
             score([text] * len(texts), texts)

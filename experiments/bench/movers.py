@@ -1,4 +1,4 @@
-"""MoverScore against its original's loop, and what exact transport costs beside the encoder: ``python -m
+"""MoverScore against its original's loop, and the cost of exact transport relative to the encoder: ``python -m
 experiments.bench.movers [PAIRS]``.
 
 The original (first release) is written down here again on current libraries: every hidden layer of every text, minimum,
@@ -94,7 +94,7 @@ class OriginalLoop:
 
 
 def solver_clock(run: Callable[[], Any]) -> float:
-    """Seconds that a run spends in exact transport."""
+    """Seconds spent in exact transport."""
     aligner, spent = align.ALIGNERS[MetricName.MOVERSCORE], [0.0]
 
     def clocked(*arguments: Any) -> Any:

@@ -40,7 +40,7 @@ paper reads.
 REAL = {"minilm": EMBEDDED_MODEL, "multilingual": MULTILINGUAL_MODEL}
 """Models that come as packages."""
 BARE, PEER = "bare encoder", "bert_score"
-"""In every table: others are compared with their times."""
+"""Contestants in every table, with which others are compared."""
 ROUNDS = 3
 QUICK = ["twmd", "all four dense", "sentence-transformers encode"]
 QUICK_PAIRS = 400
@@ -70,7 +70,7 @@ def model_of(shape: str) -> Iterator[tuple[str, int]]:
 
 
 def run(name: str, setting: Setting, pairs: int) -> Measured:
-    """Measure one contestant in a process of its own, with large memory pages and short waits, as ``twmd`` requests."""
+    """Measure one contestant in a separate process, with large memory pages and short waits, like ``twmd``."""
     arguments = name, setting.model, setting.layer, setting.device, pairs
     return Measured(**measure_apart("contestants", *arguments, THP_MEM_ALLOC_ENABLE="1", GOMP_SPINCOUNT="30000"))
 

@@ -52,7 +52,7 @@ WAITING = ("threading.py", "concurrent/futures", "queue.py")
 
 
 def part_of(frame: FrameType | None) -> str | None:
-    """Return what a thread computes, or None where it waits."""
+    """Return what a thread computes, or None if it waits."""
     if frame is not None and frame.f_code.co_filename.endswith(WAITING[0]) and "acquire" in _line(frame):
         return None
     if frame is not None and any(name in frame.f_code.co_filename for name in WAITING[1:]):

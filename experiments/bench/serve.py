@@ -24,7 +24,7 @@ CLIENTS, PAIRS = 64, 10
 
 
 def look_at(process: int) -> tuple[float, float]:
-    """Return the most memory that a process has had, in MB, and its seconds of the processor."""
+    """Return a process's peak memory in MB, and its processor time."""
     folder = Path(f"/proc/{process}")
     lines = (folder / "status").read_text(encoding="utf-8").splitlines()
     times = (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[11:13]
@@ -51,7 +51,7 @@ async def use(port: int, bodies: list[bytes]) -> list[tuple[bytes, float, bytes]
 
 
 async def use_all(port: int, bodies: list[bytes]) -> list[tuple[bytes, float, bytes]]:
-    """Send all requests, each client its share."""
+    """Send all requests, divided among the clients."""
     answers = await asyncio.gather(*(use(port, bodies[client::CLIENTS]) for client in range(CLIENTS)))
     return [one for own in answers for one in own]
 

@@ -71,7 +71,7 @@ MEAN_WORDS, SPREAD = 22, 11
 PAIRS = 3920
 """Of WMT17."""
 EDITED = 0.1
-"""Share of words that are exchanged where pairs are repeated."""
+"""Share of words exchanged in repeated pairs."""
 
 
 def synthetic_pairs(number: int, seed: int = 7) -> tuple[list[str], list[str]]:
@@ -131,7 +131,7 @@ def print_table(rows: Sequence[Sequence[object]], headers: Sequence[str], form: 
 
 
 def measure_apart(module: str, *arguments: object, **environment: str) -> Any:
-    """Run a module of this folder in a process of its own; return the JSON that its last line is."""
+    """Run a module of this folder in a separate process; return its last line, which is JSON."""
     command = [sys.executable, "-m", f"experiments.bench.{module}", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | environment)
     if done.returncode:

@@ -1,8 +1,8 @@
-"""Agreement with people beside pace, as the documentation's scatter plot: drawn from what ``tradeoff.tsv`` records.
+"""Agreement with human ratings against speed: the documentation's scatter plot of ``tradeoff.tsv``.
 
-``--measure`` measures the pace of every row again, or with ``NAME...`` of these rows: pairs per second of processor
-time, in one thread, so that a busy machine changes little. Models that are not at hand have random weights of the same
-size: speed does not depend on weights. It also measures the agreement of rows that have no other source.
+``--measure`` measures the pace of every row again, or of the rows ``NAME...``. The pace is pairs per second of processor
+time in one thread, so that other load changes it little. Missing models are replaced by random weights of the same size,
+because speed does not depend on weights. It also measures the agreement of rows without another source.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ TABLE = Path(__file__).with_name("tradeoff.tsv")
 PICTURE = Path(__file__).resolve().parents[2] / "docs/pictures/tradeoff.svg"
 WARM_UP = 20
 MIN_SECONDS = 2.0
-"""Processor time that a measurement takes at least."""
+"""Minimum processor time of a measurement."""
 
 Texts = list[str]
 Score = Callable[[Texts, Texts], Any]
 
 
 class Row(NamedTuple):
-    """A metric in the picture.
+    """A metric in the plot.
 
     Attributes:
-        name: As the picture shows it.
+        name: As shown in the plot.
         kind: ``ours``, ``tuned`` (ours, trained on ratings) or ``peer``.
         program: What is timed: a metric of this package, ``sacrebleu:NAME``, ``bert_score:LAYER``, or one of both
             kinds of random models, ``mpnet`` and ``roberta-large``.
         pearson: 100 times the correlation with the ratings of WMT17; empty if it is measured here.
-        source: Where the agreement is from.
+        source: The source of the agreement.
         pace: Pairs per second of processor time.
-        label: Where the name stands: ``right``, ``left``, ``above`` or ``below`` its point.
+        label: The position of the name: ``right``, ``left``, ``above`` or ``below`` its point.
     """
 
     name: str
@@ -91,7 +91,7 @@ def random_model(program: str, folder: str) -> str:
 
 
 def score_function(program: str, folder: str) -> Score:
-    """Return what is timed."""
+    """Return the function to time."""
     if program == "mpnet":
         return load(
             "twmd", "paper", model=random_model(program, folder), layer="7-9", aggregation="mean", any_language=True
@@ -115,7 +115,7 @@ def score_function(program: str, folder: str) -> Score:
 
 
 def measure(program: str, agreement: str) -> dict[str, float]:
-    """Return the pace of a program, and its agreement if that is asked for."""
+    """Return the pace of a program, and its agreement on request."""
     import torch
 
     torch.set_num_threads(1)
@@ -155,13 +155,13 @@ PLACES = {"right": (9, 4, "start"), "left": (-9, 4, "end"), "above": (0, -10, "m
 
 
 def across(pace: float) -> float:
-    """Return where a pace stands, on a logarithmic axis."""
+    """Return the position of a pace on a logarithmic axis."""
     low, high = map(math.log, PACES)
     return LEFT + (math.log(pace) - low) / (high - low) * (WIDTH - LEFT - RIGHT)
 
 
 def up(pearson: float) -> float:
-    """Return where a correlation stands."""
+    """Return the position of a correlation."""
     low, high = PEARSONS
     return HEIGHT - BOTTOM - (pearson - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
 
@@ -195,7 +195,7 @@ def picture(rows: list[Row]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Draw the picture, or measure what it shows."""
+    """Draw the plot, or measure its data."""
     parser = argparse.ArgumentParser(prog="experiments bench tradeoff", description=__doc__)
     parser.add_argument("--measure", nargs="*", metavar="NAME", help="measure these rows again, all without a NAME")
     parser.add_argument("--program", nargs=2, help=argparse.SUPPRESS)

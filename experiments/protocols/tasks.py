@@ -1,4 +1,4 @@
-"""The weighted averages by which the metrics shared task ranked metrics, on whatever data are available.
+"""The weighted averages by which the metrics shared task ranked metrics, on the available data.
 
 In 2022 ranks were averaged (Freitag et al. 2022) over up to 201 tasks, with the weights of mt-metrics-eval's
 ``wmt22_metrics.ipynb``. The tasks are the accuracy of systems over all language pairs, and every combination of a
@@ -70,7 +70,7 @@ LEVELS: tuple[tuple[str, Averaging], ...] = (
     (SEGMENT, "system"),
     (SEGMENT, "item"),
 )
-"""What is correlated, and over what correlations are averaged."""
+"""What is correlated, and what correlations are averaged over."""
 TaskPart = dict[str, float]
 """A metric's ``value`` in a task, the task's ``weight``, and what is ``averaged``: a rank, or a value from 0 to 1."""
 
@@ -78,7 +78,7 @@ TaskPart = dict[str, float]
 class RankTask(NamedTuple):
     """A criterion for ranking metrics. Weight is divided among the values of each field in turn.
 
-    `averaging` is over what the correlations of segments are averaged. The statistic of `EVERY_PAIR` is accuracy.
+    `averaging` is what segment correlations are averaged over. The statistic of `EVERY_PAIR` is accuracy.
     """
 
     pair: str

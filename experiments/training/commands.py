@@ -31,9 +31,9 @@ written = declare.output("The file or folder to write.", "PATH", type=declare.FI
 @declare.option("--data-dir", "DIR", DATA, type=declare.FILE, default="data")
 @declare.output("Where everything is built (default: build).", default="build")
 def recipe_command(arguments: Arguments) -> int:
-    """Make a packaged adapter again, or anything that it needs; an interrupted recipe goes on where it stopped.
+    """Rebuild a packaged adapter, or anything that it needs. An interrupted recipe resumes.
 
-    Without NAME all recipes are listed.
+    Without NAME, list all recipes.
     """
     if arguments.name is None:
         for name, recipe in read_recipes().items():
@@ -51,7 +51,7 @@ def recipe_command(arguments: Arguments) -> int:
 @declare.option("--held-out", "FILE", "A file of WMT whose texts no pair may hold (pairs).", type=declare.INPUT)
 @written
 def data_command(arguments: Arguments) -> int:
-    """Write data that packaged adapters learned from.
+    """Write training data of packaged adapters.
 
     PATH is a file of WMT (wmt), MLQE-PE's folder (mlqe, mlqe-source; for from-english, then an adapter's), the folders
     of STS-B and stsb-multi (stsb), or the archives of systems' outputs (pairs).
@@ -94,9 +94,9 @@ def data_command(arguments: Arguments) -> int:
 @declare.columns
 @declare.run_options
 def rate_command(arguments: Arguments) -> int:
-    """Rate pairs of texts by a metric, a teacher; 'twmd train metric table:FILE' learns from the file.
+    """Rate pairs of texts with a teacher metric, for 'twmd train metric table:FILE'.
 
-    PAIRS are tables of predictions and references. An interrupted run goes on: FILE.part keeps what was rated.
+    PAIRS are tables of predictions and references. An interrupted run resumes from FILE.part.
     """
     from functools import reduce
 
@@ -213,7 +213,7 @@ def dev_command(arguments: Arguments) -> int:
 @declare.argument("adapter", type=declare.INPUT_FOLDER, metavar="DIR")
 @written
 def shrink_command(arguments: Arguments) -> int:
-    """Copy an adapter with its matrices in 8 bits; PEFT reads it as any other."""
+    """Copy an adapter with 8-bit matrices, which PEFT reads like any other."""
     from experiments.training.small_adapter import shrink
 
     shrink(arguments.adapter, arguments.output)

@@ -17,13 +17,13 @@ from twmd_registry.metaeval.overlap import normalise
 
 LANGUAGES = ("en", "de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh")
 OUTPUTS = 4
-"""One pair in four is of two systems' outputs."""
+"""One in so many pairs has two systems' outputs."""
 EVERY = 8
-"""A post-edit is close to its translation: one row in eight, about as many as WMT15-16 have."""
+"""One row in eight, about as many as in WMT15-16, because a post-edit is close to its translation."""
 
 
 def filter_wmt(source: Path, output: Path, without: set[str]) -> None:
-    """Write the rows of a file of WMT whose language pair has none of some languages."""
+    """Write the rows of a WMT file whose language pair excludes some languages."""
     lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
     output.write_text("".join(line for line in lines if _languages(line).isdisjoint(without)), encoding="utf-8")
 
@@ -59,7 +59,7 @@ def _texts_of(columns: Iterable[Iterable[object]]) -> set[str]:
 def rate_from_english(folder: Path, adapter: Path, output: Path) -> None:
     """Write MLQE-PE's training pairs from English, rated by TWMD of the multilingual model with an adapter.
 
-    A student that learns from English texts alone would fall behind its former self elsewhere.
+    A student trained only on English texts would get worse in other languages.
     """
     held_out = _texts_of(read_rated(f"mlqe:{folder / f'{name}.jsonl.xz'}").references for name in ("dev", "test"))
     rated = read_rated(f"mlqe:{folder / 'train.jsonl.xz'}")
@@ -82,7 +82,7 @@ def _write_rows(output: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 
 def mix_stsb(english: Path, others: Path, output: Path, without: set[str]) -> None:
-    """Write train.csv and dev.csv, in which the pairs take turns among the languages."""
+    """Write train.csv and dev.csv, with pairs from the languages in turn."""
     languages = [language for language in LANGUAGES if language not in without]
     output.mkdir(parents=True, exist_ok=True)
     for split in ("train", "dev"):
@@ -120,7 +120,7 @@ def pair_outputs(archives: Sequence[Path], output: Path, per_segment: int, held_
 
 
 def _read_outputs(archive: Path) -> dict[str, tuple[list[str], list[list[str]]]]:
-    """Return by language pair into English the references and the outputs of every system, by segment."""
+    """Return references and every system's outputs, by language pair into English and by segment."""
     references: dict[str, list[str]] = {}
     systems: dict[str, list[list[str]]] = {}
     with tarfile.open(archive) as files:

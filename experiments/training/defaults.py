@@ -1,9 +1,8 @@
-"""Which packaged preset is a metric's default: the one that agrees best with people over all development data.
+"""Which packaged preset is a metric's default: the one that agrees best with human ratings on all development data.
 
-The rule: five kinds of data (`KINDS`) count the same. Of each, every n-th row is scored, so that it has at most `ROWS`;
-its number is the mean over its groups of Pearson's r within each, x 100. The preset with the highest mean over the five
-is the default. Nothing of it is a test set: WMT17, STS16, the tests of STS-B, MLQE-PE and MRPC, WMT22 and WMT23 are not
-read. The adapters have learned from WMT15-16, whose column says so.
+The five kinds of data (`KINDS`) have equal weight. Of each, every n-th row is scored, at most `ROWS`. Its number is 100
+times the mean of Pearson's r within groups. The preset with the highest mean over the five is the default. No test set
+is used: WMT17, STS16, the tests of STS-B, MLQE-PE and MRPC, WMT22 and WMT23 are not read. The adapters were trained on WMT15-16, which its column notes.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from twmd_registry.metaeval.tune import mean_correlations
 from twmd_registry.progress import Progress
 
 ROWS = 1500
-"""Rows of a kind of data that are scored, at most."""
+"""Maximum number of scored rows per kind of data."""
 
 
 class Kind(NamedTuple):
@@ -54,9 +53,7 @@ def read_kind(kind: Kind, folder: Path) -> list[RatedSegments]:
 
 
 def measure(scorers: Sequence[Scorer], kind: Kind, folder: Path, progress: Progress | None = None) -> np.ndarray:
-    """Return the mean correlation x 100 of every scorer on a kind of data, shape (scorers,): every group of its sets
-    counts the same.
-    """
+    """Return 100 times every scorer's mean correlation over the groups of a kind of data, shape (scorers,)."""
     sets = read_kind(kind, folder)
     groups = [len(set(rated.group)) for rated in sets]
     correlations = [mean_correlations(scorers, rated, progress) for rated in sets]

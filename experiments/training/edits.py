@@ -1,5 +1,5 @@
-"""Edits of a text that change its meaning by little text: numbers, units, names and negations. What is edited is in the
-reference, too, so that the edit is an error. And errors of whole texts, as MetricX-24 has them.
+"""Small edits that change a text's meaning: numbers, units, names and negations. The edited word is also in the
+reference, so that the edit is an error. Also errors of whole texts, as in MetricX-24.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NUMBER = regex.compile(r"\p{Nd}+")
 NAME = regex.compile(r"(?<=\p{Ll} )\p{Lu}\p{Ll}{2,}\b")
 """A capitalised word that does not begin a sentence; in German this may be any noun."""
 UNITS = ("km", "m", "cm", "mm"), ("kg", "g", "t"), ("€", "$", "£", "¥"), ("%", "‰"), ("°C", "°F")
-"""Symbols that stand for one another; words ("miles") and other scripts ("км") are left as they are."""
+"""Interchangeable symbols. Words ("miles") and other scripts ("км") are not changed."""
 UNIT = regex.compile(rf"(?<=\p{{Nd}} ?)(?:{'|'.join(regex.escape(u) for row in UNITS for u in row)})(?!\w)|[€$£¥]")
 NEGATION = regex.compile(
     r"(?<!\b(?:na|o|po|za|przez)) (?:nicht|nie|keine?|niet|nooit|geen|nunca|não(?! só)|değil|नहीं|না|"
@@ -46,7 +46,7 @@ NEGATIVE = regex.compile(
 
 
 def _replace(pattern: regex.Pattern[str], text: str, reference: str, other: Callable[[str], str | None]) -> str | None:
-    """Replace the first match that is in the reference, too, and that `other` has another text for."""
+    """Replace the first match that is also in the reference and for which `other` has another text."""
     kept = set(pattern.findall(reference))
     for match in pattern.finditer(text):
         if match[0] in kept and (new := other(match[0])) is not None:
@@ -89,7 +89,7 @@ def edit_name(text: str, reference: str, names: Sequence[str], draw: random.Rand
 
 
 def edit_negation(text: str, reference: str, _names: Sequence[str], _draw: random.Random) -> str | None:
-    """Take out the only negation of a text; negate one in English that has none. Questions are left as they are."""
+    """Remove the only negation of a text, or negate an English one without. Questions are unchanged."""
     if regex.search(r"[?\uff1f]$|[әғқңұ]", text):  # in Kazakh, the Russian negation is "or"
         return None
     words, hits = (len(regex.findall(pattern, f"{text} {reference}")) for pattern in (r"\w+", ENGLISH))
@@ -107,7 +107,7 @@ EDITS: dict[str, Edit] = {"numbers": edit_number, "units": edit_unit, "names": e
 def edit_pairs(
     predictions: Sequence[str], references: Sequence[str], kinds: Sequence[str], seed: int
 ) -> list[tuple[int, str]]:
-    """Edit every prediction that can be edited, by one of `EDITS` that is drawn; return its number and text."""
+    """Edit every editable prediction by a random one of `EDITS`; return its number and text."""
     draw = random.Random(seed)
     names = sorted({name for text in references for name in NAME.findall(text)})
     edited = []
@@ -123,12 +123,12 @@ CLAUSE = regex.compile(
     r"[^,;:\u2013\u2014()\u3001\u3002\uff0c\uff1a\uff1b]+[,;:\u2013\u2014()\u3001\u3002\uff0c\uff1a\uff1b]*\s*"
 )
 SHORTEST_CLAUSE = 8
-"""Letters of a clause that is left out or repeated, at least."""
+"""Minimum length of a clause to omit or repeat."""
 PUNCTUATION = regex.compile(r"\p{P}")
 
 
 def _change_clause(text: str, draw: random.Random, times: int) -> str | None:
-    """Write a clause of a text so many times, or, where it has none, a third of its words."""
+    """Write a clause of a text (or a third of its words) a number of times."""
     clauses = [match for match in CLAUSE.finditer(text) if len(match[0].strip()) >= SHORTEST_CLAUSE]
     if len(clauses) > 1:
         clause = draw.choice(clauses)
@@ -152,7 +152,7 @@ def duplicate(text: str, _reference: str, _others: Sequence[str], draw: random.R
 
 
 def put_unrelated(_text: str, reference: str, others: Sequence[str], draw: random.Random) -> str | None:
-    """Take a fluent text of about the same length that says something else."""
+    """Take another fluent text of about the same length."""
     drawn = [other for other in draw.sample(others, min(8, len(others))) if other != reference]
     return min(drawn, key=lambda other: abs(len(other) - len(reference)), default=None)
 
@@ -165,7 +165,7 @@ def garble(text: str, _reference: str, _others: Sequence[str], draw: random.Rand
 
 
 def spoil_punctuation(text: str, _reference: str, _others: Sequence[str], draw: random.Random) -> str | None:
-    """Leave out all punctuation, or change every mark to another one."""
+    """Remove all punctuation, or change every mark."""
     mark = draw.choice(["", "", "!", "?", ";"])
     return str(PUNCTUATION.sub(mark, text))
 

@@ -1,5 +1,5 @@
-"""Learning from rated sets of several scales at once: z-scores within set and language; a batch is of one of these
-groups and holds several systems' outputs of a segment, which are also compared with one another.
+"""Training on rated sets of several scales. Ratings are z-scores within a group, which is a set and a language. A batch is
+from one group. It has several systems' outputs of a segment, which are also compared with one another.
 
 The loss of a batch is ``MSE_SHARE mse + (1 - r) + ranking``: the squared error of the group's own line on the
 similarity, Pearson's r, and for pairs of one segment whose ratings differ by more than `RESOLUTION` either RankNet,
@@ -41,16 +41,16 @@ from twmd_registry.train.recipe import MSE_SHARE, Recipe
 from twmd_registry.train.trained_files import save_adapter, save_documents
 
 RESOLUTION = 0.25
-"""Two ratings that differ by less, in standard deviations, are a tie: raters do not repeat them more exactly."""
+"""Ratings that differ by less, in standard deviations, are a tie, because raters are not more precise."""
 SYSTEMS = 4
-"""Outputs of a segment in a batch, at most: they share the reference, which is encoded once."""
+"""Maximum outputs of a segment in a batch. They share the reference, which is encoded once."""
 WINDOW = 8
-"""Batches whose segments lie next to each other by length, from which one is drawn."""
+"""Number of batches of similar length from which one is drawn."""
 WARM_UP = 0.06
 LINE_RATE = 1e-2
 CLIP = 1.0
 REFERENCES = 4
-"""References of a segment that are read, at most."""
+"""Maximum references of a segment."""
 
 Ranking = Literal["none", "ranknet", "margin"]
 LINES = frozenset({"slopes", "offsets"})
@@ -58,7 +58,7 @@ CHECKPOINT, LOG = "checkpoints/run.safetensors", "log.jsonl"
 
 
 class Weighted(NamedTuple):
-    """A set to learn from with z-scores as ratings, and how often it is drawn beside others."""
+    """A training set with z-scores as ratings, and its sampling weight."""
 
     name: str
     rated: RatedSegments
@@ -66,7 +66,7 @@ class Weighted(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Settings of a run. The adapter of some rank stays as it is up to layer `frozen`; `start` is one to begin with."""
+    """Settings of a run. Layers up to `frozen` are not trained; `start` is an initial adapter."""
 
     spec: MetricSpec
     steps: int
@@ -97,7 +97,7 @@ class Drawn(NamedTuple):
 
 
 class Batches:
-    """Draws a batch by the number of its step alone, so that a run that goes on draws as one that never stopped."""
+    """Draws a batch that depends only on its step, so that a resumed run draws the same batches."""
 
     def __init__(self, sets: Sequence[Weighted], batch: int, seed: int) -> None:
         """Group rows by set and language, and in a group by segment, sorted by length."""
@@ -180,7 +180,7 @@ class Judge(nn.Module):
         similarities, wanted = self.metric.similarities(batch.segments), batch.ratings
         line = self.slopes[batch.group].exp() * similarities - self.offsets[batch.group]
         deviations = similarities - similarities.mean(), wanted - wanted.mean()
-        r = functional.cosine_similarity(*deviations, dim=0)  # 0 where either does not vary
+        r = functional.cosine_similarity(*deviations, dim=0)  # 0 if either is constant
         ranking = ranking_loss(line, wanted, batch.items, plan.ranking)
         return MSE_SHARE * functional.mse_loss(line, wanted) - r + plan.ranking_weight * ranking
 
@@ -194,7 +194,7 @@ def speed_up(wrapped: nn.Module, dropout: float) -> None:
 
 
 def start_from(wrapped: nn.Module, folder: Path) -> None:
-    """Copy an adapter's changes of weights into the factors of another of the same rank, in float32."""
+    """Copy an adapter's weight changes into the factors of another of the same rank, in float32."""
     settings = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     tensors, weights = load_file(folder / WEIGHTS), dict(wrapped.named_parameters())
     own: Any = wrapped
@@ -216,10 +216,10 @@ def start_from(wrapped: nn.Module, folder: Path) -> None:
 
 
 def learn(sets: Sequence[Weighted], plan: Plan, output: Path, *, name: str, options: RunOptions) -> Iterator[int]:
-    """Train a metric on sets, and save its adapter; yields the steps that are done.
+    """Train a metric on sets, and save its adapter; yield the completed steps.
 
-    Every `plan.every` steps everything that a run needs to go on is written to `output`; it goes on by itself where
-    the folder holds a run of the same plan and sets.
+    Every `plan.every` steps a checkpoint is written to `output`. If the folder has a checkpoint of the same plan and sets,
+    the run resumes.
     """
     batches = Batches(sets, plan.batch, plan.seed)
     backend, wrapped, judge = _make_judge(plan, len(batches), options)
@@ -266,7 +266,7 @@ def learn(sets: Sequence[Weighted], plan: Plan, output: Path, *, name: str, opti
 
 
 def _make_judge(plan: Plan, groups: int, options: RunOptions) -> tuple[TokenAlignmentBackend, Any, Judge]:
-    """Load the model and put an adapter on it; return the network with the adapter, and what is trained."""
+    """Load the model and add an adapter; return the network with the adapter, and the trained module."""
     torch.manual_seed(plan.seed)
     backend = TokenAlignmentBackend(plan.spec, options)
     encoder = Encoder(backend.files, None, "float32", torch.device("cpu"), trainable=True)
@@ -280,12 +280,12 @@ def _make_judge(plan: Plan, groups: int, options: RunOptions) -> tuple[TokenAlig
         start_from(wrapped, find_adapter(plan.start).folder)
     recipe = Recipe(rank=plan.rank, batch=plan.batch, loss="pearson", bf16=True, dropout=plan.dropout)
     metric = TrainedMetric(encoder, backend.spec, backend.view, recipe)
-    metric.log_scale.requires_grad = metric.offset.requires_grad = False  # every group has a line of its own
+    metric.log_scale.requires_grad = metric.offset.requires_grad = False  # every group has its own line
     return backend, wrapped, Judge(metric, groups)
 
 
 def _write_checkpoint(path: Path, weights: Mapping[str, Tensor], optimizer: Any, metadata: Mapping[str, str]) -> None:
-    """Write weights and the optimizer's means, with the settings of the run."""
+    """Write weights and the optimizer's state, with the settings of the run."""
     tensors = {f"weight {key}": weight.detach().contiguous() for key, weight in weights.items()}
     for key, weight in weights.items():
         state = optimizer.state[weight]
@@ -295,7 +295,7 @@ def _write_checkpoint(path: Path, weights: Mapping[str, Tensor], optimizer: Any,
 
 
 def _read_checkpoint(path: Path, settings: str, weights: Mapping[str, Tensor], optimizer: Any) -> tuple[int, float]:
-    """Put a checkpoint into weights and optimizer; return the steps that are done, and their seconds."""
+    """Load a checkpoint into weights and optimizer; return the completed steps and their time."""
     if not path.is_file():
         return 0, 0.0
     with safe_open(path, framework="pt") as file:

@@ -18,7 +18,7 @@ PROGRAMS = {"twmd": "twmd_registry.cli", "experiments": "experiments", "pip": "p
 
 
 class Recipe(NamedTuple):
-    """What a recipe makes, the recipes that it needs, and its command lines, with names of folders in braces."""
+    """A recipe's output, the recipes that it needs, and its command lines, with names of folders in braces."""
 
     about: str
     needs: tuple[str, ...]
@@ -46,7 +46,7 @@ def _fill(step: str, shared: dict[str, str]) -> str:
 
 
 def steps_of(name: str) -> Iterator[str]:
-    """Yield the steps of a recipe after the steps of the recipes that it needs; raises SpecError for an unknown one."""
+    """Yield the steps of a recipe after those of the recipes that it needs; raise SpecError for an unknown one."""
     recipes = read_recipes()
     if name not in recipes:
         raise SpecError(f"there is no recipe {name!r}; {menu(name, recipes)}.")
@@ -65,7 +65,7 @@ def run_recipe(name: str, data: Path, build: Path) -> int:
             continue
         print(shlex.join([program, *words]), flush=True)
         output.parent.mkdir(parents=True, exist_ok=True)
-        resume = ["--resume"] if started and program == "twmd" else []  # others go on by themselves
+        resume = ["--resume"] if started and program == "twmd" else []  # others resume by themselves
         command = [sys.executable, "-m", PROGRAMS[program], *words, *resume]
         status = subprocess.run(command, check=False).returncode
         if status:

@@ -1,8 +1,8 @@
-"""What the adapters learn from and what they are chosen by: rated sets, each with parts to learn from, to choose by
-(dev) and to report on (test), fixed before the first run.
+"""The rated sets of the adapters, each with parts for training, choosing (dev) and reporting (test), which were fixed
+before the first run.
 
-A document is in one part: WMT21's are blocks of ten segments, those of data-to-text all outputs of one meaning. No row
-to learn from holds a text of a test set or of dev.
+A document is in one part. WMT21's documents are blocks of ten segments, those of data-to-text all outputs of one
+meaning. No training row has a text of a test set or of dev.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from twmd_registry.messages import menu
 from twmd_registry.metaeval.correlation import correlate, make_estimator
 
 BLOCK = 10
-"""Segments of a block that stands for a document."""
+"""Segments per block that replaces a document."""
 CLIPPED = 3.0
-"""Standardised ratings are at most so far from 0: one omission in a good system's output is not ten others' errors."""
+"""Limit of standardised ratings, so that one omission in a good system's output does not count as ten errors."""
 
 Part = Callable[[int], str]
 """The part that a document belongs to, by its number modulo ten."""
@@ -89,7 +89,7 @@ KINDS = {
     "D2T": ("bagel", "sfhotel"),
     "SummEval": ("summeval",),
 }
-"""The kinds of dev, which count the same, and their sets."""
+"""The kinds of dev data, equally weighted, and their sets."""
 
 
 def read_part(chosen: RatedSet, data: Path, part: str, into: str | None = None) -> RatedSegments:
@@ -117,7 +117,7 @@ def _documents(rated: RatedSegments) -> Iterator[int]:
 
 
 def fold(text: str) -> str:
-    """Write copies of a text alike: letters and digits alone, in lower case."""
+    """Normalise a text: only letters and digits, in lower case."""
     return str(regex.sub(r"[^\p{L}\p{N}]", "", text.casefold()))
 
 

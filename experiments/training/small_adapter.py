@@ -1,9 +1,8 @@
 """Write an adapter in 8 bits, as most of those in the package are: PEFT reads it as any other.
 
-The change ``alpha / r B A`` of a weight is the same for factors
-``B T`` and ``inv(T) A``. Those are taken in which all columns of B, and all rows of A, are about equally large: each of
-the two matrices is rounded to integers from -127 to 127, and the product of their two steps is put into ``alpha``, of
-which PEFT has one for every changed weight (``alpha_pattern``).
+The change ``alpha / r B A`` of a weight is the same for factors ``B T`` and ``inv(T) A``. T is chosen so that all
+columns of B, and all rows of A, are about equally large. Both matrices are rounded to integers from -127 to 127. The
+product of their two steps is put into ``alpha``, which PEFT stores per changed weight (``alpha_pattern``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A teacher metric rates pairs of texts: a student learns from the table as from people's ratings."""
+"""A teacher metric rates pairs of texts, and a student learns from the table as from human ratings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from twmd_registry.progress import Progress
 from twmd_registry.registry.paths import write_file
 
 EDITED = 4
-"""One in four of the pairs that can be edited is edited."""
+"""One in so many editable pairs is edited."""
 CHUNK = 8192
 """Pairs that are rated at once; an interrupted run keeps the ratings of whole chunks."""
 

@@ -42,7 +42,7 @@ RESULT_FORMATS = ("text", "markdown", "latex", "tsv", "json")
 
 
 _NEGATIVE = re.compile(r"-\.?[0-9]")
-"""Start of a number, which click would take for an option. A preceding space makes it a value."""
+"""Start of a number, which click would parse as an option. A preceding space makes it a value."""
 
 
 class Command(click.RichCommand):
@@ -139,8 +139,8 @@ def command(
         example: Examples, one per line.
         note: Last paragraph of the help, after the docstring of the command's function.
         common: Options that the help shows first; all others follow under "More".
-        sacrebleu: For a command with ``-m``, SacreBLEU's metrics that it accepts beside ours. The metrics, with the
-            keys of `settings`, are then parsed to ``arguments.requested`` before the command runs.
+        sacrebleu: For a command with ``-m``, SacreBLEU's metrics that it also accepts. The metrics, with the keys of
+            `settings`, are then parsed to ``arguments.requested`` before the command runs.
     """
 
     def declare(run: Run) -> Command:

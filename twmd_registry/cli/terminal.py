@@ -34,7 +34,7 @@ def _show(stream: TextIO, text: str, head: str = "", style: str = "") -> None:
     with console.capture() as shown:
         # Highlighting would colour arbitrary parts of signatures.
         console.print(Text(head, style), text, sep="", markup=False, highlight=False, emoji=False, soft_wrap=True)
-    stream.write(shown.get())  # written by rich, it would not make room beside a progress bar
+    stream.write(shown.get())  # rich would not clear a progress bar first
 
 
 def say(text: str) -> None:

@@ -90,7 +90,7 @@ def verify_command(arguments: Arguments) -> int:
 
 
 def _find_inputs(record: Record, path: Path) -> list[list[Path]]:
-    """Find the references, systems' files and sources named in a record, here or beside the record."""
+    """Find the references, systems' files and sources named in a record, here or in the record's folder."""
     roles = {"references": "REF", "sources": "--src"}
     recorded = [(roles[file.role], file.name, {file.sha256}) for file in record.inputs if file.role in roles]
     predictions = [file for file in record.inputs if file.role == "predictions"]

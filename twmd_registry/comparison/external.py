@@ -1,4 +1,4 @@
-"""Scores from other programs (COMET, MetricX, an LLM judge) beside our metrics. They cannot be verified."""
+"""Scores from other programs (COMET, MetricX, an LLM judge), which cannot be verified."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _plain(values: Any) -> Any:
 
 
 def check_name(name: object) -> None:
-    """Raise SpecError for what cannot be the name of another program's metric, beside ours and SacreBLEU's."""
+    """Raise SpecError for an invalid name of another program's metric, or one of ours or SacreBLEU's."""
     if not isinstance(name, str) or not name or re.search(r"[|\s]", name):
         raise SpecError(f"scores of {name!r}: expected a name without blanks and |, such as COMET.")
     if name in {*MetricName, *LEXICAL_NAMES, *LEXICAL_NAMES.values()}:

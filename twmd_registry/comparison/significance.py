@@ -1,4 +1,4 @@
-"""Paired tests of two systems on the same segments. A tie is no evidence of a difference."""
+"""Paired tests of two systems on the same segments. A tie is not evidence of a difference."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class TextCache:
     """
 
     def __init__(self) -> None:
-        """Start empty, with room for nothing before the first turn."""
+        """Start empty, without room before the first turn."""
         self.max_bytes = self.held_bytes = 0
         self._entries = OrderedDict[TextKey, _Entry]()
         self._turn = 0
@@ -64,7 +64,7 @@ class TextCache:
         self._turn += 1
 
     def find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:
-        """Return those of the texts that are cached."""
+        """Return the cached texts."""
         cached = {}
         for key in keys:
             if key in self._entries:

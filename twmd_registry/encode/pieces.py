@@ -48,12 +48,12 @@ class Vocabulary(NamedTuple):
     closes: np.ndarray  # Whether the next piece starts a word; bool
     punctuation: np.ndarray  # Whether it is only punctuation; bool
     ascii_punctuation: np.ndarray  # Whether it is one character of ``string.punctuation``; bool
-    blank: np.ndarray  # Whether it is a lone mark, which belongs to the next word; bool
+    blank: np.ndarray  # Whether it is a separate mark, which belongs to the next word; bool
     texts: list[str]  # Its text, without its mark
     raw: list[bytes]  # Its bytes; a word's bytes are those of its pieces, concatenated
 
     def continuing(self, ids: np.ndarray, ordinary: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """Return which tokens continue the word of the preceding token, or are a lone mark; shape (T,), bool.
+        """Return which tokens continue the word of the preceding token, or are a separate mark; shape (T,), bool.
 
         `ids` are the tokens of many texts in a row, `ordinary` is true for tokens that are not special, and `starts`
         are the first tokens of the texts that have any.

@@ -1,1 +1,1 @@
-"""Texts that people have rated: a file per form in which such data are published."""
+"""Rated texts: a reader per format of published data."""

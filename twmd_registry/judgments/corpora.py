@@ -111,7 +111,7 @@ EDIT_GROUPS = ("edit", "position")
 
 
 def place_edit(text: str, edited: str) -> str:
-    """Return the third of a text in which an edit lies; ``whole`` if it spans two thirds of the text or more.
+    """Return the third of a text that contains an edit; ``whole`` if it spans two thirds of the text or more.
 
     An edit lies between the unchanged words at both ends. Its middle decides.
     >>> place_edit("it rained all day in town", "it rained all night in town")

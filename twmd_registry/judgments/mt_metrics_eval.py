@@ -1,4 +1,4 @@
-"""Data in the layout of mt-metrics-eval: a folder per test set, in which most files have a line per segment.
+"""Data in the layout of mt-metrics-eval: a folder per test set. Most files have a line per segment.
 
 Texts are lines of ``.txt`` or fields of ``.jsonl``. There are ratings, and published scores of other metrics.
 """
@@ -165,7 +165,7 @@ def read_mt_metrics_eval(
 ) -> RatedSegments:
     """Read the rated segments of every system, grouped by language pair. Items are called ``PAIR:NUMBER``.
 
-    Warns about everything that is left out. If there are scores of systems beside the ratings of segments, they become
+    Warns about everything that is left out. If there are system scores in addition to segment ratings, they become
     the systems' ratings.
 
     Args:

@@ -1,4 +1,4 @@
-"""Published scores of other metrics beside a shared task's data, in the layout of mt-metrics-eval."""
+"""Published scores of other metrics on a shared task's data, in the layout of mt-metrics-eval."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _pick_rated(file: ScoreFile, rated: RatedSegments) -> list[float]:
     numbered = re.compile(r".+:[1-9][0-9]*")
     has_places = rated.item is not None and all(map(numbered.fullmatch, rated.item))
     places, seen, scores = places_of(rated) if has_places else [], Counter[str](), list[float]()
-    if len({pair for pair, _ in places}) > 1:  # a number says nothing of where a later pair's segment stands
+    if len({pair for pair, _ in places}) > 1:  # a number does not locate the segment of a later pair
         places = []
     for row, system in enumerate(systems):
         values = file.scores.get(system)
@@ -163,7 +163,7 @@ def _pick_rated(file: ScoreFile, rated: RatedSegments) -> list[float]:
 
 
 def _levels_of(path: Path) -> list[Path]:
-    """Return the files of systems' scores beside a file of segments' scores."""
+    """Return the files of system scores next to a file of segment scores."""
     stem = path.name.removesuffix(".seg.score")
     files = (path.with_name(f"{stem}.{level}.score") for level in GROUPINGS.values())
     return [file for file in files if file.is_file()]

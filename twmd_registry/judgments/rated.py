@@ -73,7 +73,7 @@ def gather(read: Iterable[RatedRow], where: Path | str, unread: str = _UNRATED) 
     """Collect rated rows.
 
     If any row has a list of references, all get lists. Warns about rows that were left out. The warning describes them
-    as `unread`, and names the first rows and the groups of which nothing is left.
+    as `unread`, and names the first rows and the groups without any left.
     """
     import numpy as np
 

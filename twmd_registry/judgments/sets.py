@@ -115,7 +115,7 @@ def title_of(text: str) -> str:
 
 
 def read_all_rated(texts: Iterable[str]) -> dict[str, RatedSegments]:
-    """Read several data sets; raise SpecError if two are the same, which would count twice."""
+    """Read several data sets; raise SpecError for a duplicate, which would count twice."""
     data = {text: read_rated(text) for text in texts}
     first: dict[str, str] = {}
     for text, rated in data.items():

@@ -1,6 +1,6 @@
-"""Overlap between the data on which a metric was trained or tuned and the data on which it is measured.
+"""Overlap between a metric's training or tuning data and the evaluation data.
 
-A safetensors file beside an adapter, model or preset holds hashes of training references, one vector per data set. A
+A safetensors file next to an adapter, model or preset has hashes of training references, one vector per data set. A
 hash is the first 8 bytes of the sha256 of a reference, in lower case with single spaces.
 """
 
@@ -78,7 +78,7 @@ def training_hashes(scorer: Scorer) -> dict[str, Hashes]:
 
 
 def _tuned_settings(spec: MetricSpec) -> dict[str, Hashes]:
-    """Return the data on which the closest preset's settings, as far as this specification shares them, were tuned."""
+    """Return the data that the closest preset's settings were tuned on, if this specification shares them."""
     values, usual = spec.values(), default_preset(spec.metric, spec.model)
     candidates = []
     for preset in presets_of(spec.metric).values():

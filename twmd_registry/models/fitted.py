@@ -46,7 +46,7 @@ def sha256_of(content: bytes) -> str:
 
 
 def hash_of(content: bytes) -> str:
-    """Return the first digits of the hash of some content, which name it."""
+    """Return the first digits of a content's hash, which identify it."""
     return sha256_of(content)[:LENGTH]
 
 
@@ -58,7 +58,7 @@ class FittedFile(NamedTuple):
 
     @property
     def hash(self) -> str:
-        """First digits of the content's hash, by which signatures name the file."""
+        """First digits of the content's hash, as in signatures."""
         return hash_of(self.content)
 
     def save(self, path: str | Path | None = None) -> Path:
@@ -123,7 +123,7 @@ class FittedPart(NamedTuple, Generic[Content]):
 
     @property
     def hash(self) -> str:
-        """First digits of `sha256`, by which signatures name the file."""
+        """First digits of `sha256`, as in signatures."""
         return self.sha256[:LENGTH]
 
 

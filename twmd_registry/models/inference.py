@@ -205,7 +205,7 @@ class LoadedModel:
     files: ModelFiles
     dtype: str  # Name of the number format
     limit: int | None  # Maximum tokens it can read, with special tokens; None for no limit
-    shortest: int  # The smallest limit that leaves room for text beside special tokens
+    shortest: int  # The smallest limit that leaves room for text in addition to special tokens
     parked = False  # Whether it waits in main memory
     static = False  # Whether it is a table of word vectors, which leaves out unknown words
 

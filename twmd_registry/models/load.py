@@ -74,7 +74,7 @@ def _quiet_library() -> Iterator[None]:
 
 
 def _loading_dtype(dtype: str) -> dict[str, torch.dtype]:
-    """Return ``from_pretrained``'s argument for the format in which to load weights.
+    """Return ``from_pretrained``'s argument for the number format of weights.
 
     If the caller's default dtype holds them exactly it is used, because transformers sets torch's process-wide default
     dtype to this format.

@@ -42,7 +42,7 @@ class Line(NamedTuple):
 
 
 def save_line(line: Line, folder: Path, base: str) -> None:
-    """Write the line beside an adapter, with the content of the base model on which both were trained."""
+    """Write the line next to an adapter, with the hash of the base model that both were trained on."""
     numbers = {"weight": torch.tensor([[line.weight]]), "bias": torch.tensor([line.bias])}
     write_atomically(folder / HEAD_FILE, save(numbers, metadata={BASE: base}))
 
@@ -78,7 +78,7 @@ class SiameseRegressor(SentenceEncoder):
     shortest = 5  # like a cross-encoder's
 
     def __init__(self, files: ModelFiles, adapter: ModelFiles, dtype: str, device: torch.device) -> None:
-        """Load the model, merge the adapter, and read the line beside it."""
+        """Load the model, merge the adapter, and read its line."""
         with reading(adapter, adapter_content):
             self.line = load_line(adapter.folder / HEAD_FILE, files.fingerprint)
         super().__init__(files, adapter, dtype, device)
@@ -105,7 +105,7 @@ def load_regressor(
 class CrossEncoderRegressor(LoadedModel):
     """A cross-encoder on a device.
 
-    `joints` counts a pair's special tokens beyond those of its texts, of which the opening one counts once.
+    `joints` counts a pair's special tokens beyond those of its texts; the opening one counts once.
     """
 
     shortest = 5  # two texts of one token each and three special tokens
@@ -135,7 +135,7 @@ class CrossEncoderRegressor(LoadedModel):
     def _padding_changes_nothing(self) -> bool:
         """Return whether short pairs score the same alone and padded together.
 
-        Raises ModelError if they score differently beside a pair of equal length.
+        Raises ModelError if they score differently next to a pair of equal length.
         """
         words = sorted(self.tokenizer.get_vocab(), key=self.tokenizer.get_vocab().__getitem__)[-8:]
         texts = [" ".join(words[:2]), " ".join(words), " ".join(words[::-1])]

@@ -26,7 +26,7 @@ UNKNOWN = "[UNK]"
 WORD = "\\w+(['\u2019]\\w+)*|[^\\w\\s]"
 """Pattern of a word: letters and digits, with apostrophes inside, or one other character."""
 _LONGEST_LINE = 1 << 22
-"""Bytes after which a line is cut; it then lacks a word or numbers."""
+"""Maximum bytes of a line; a longer one is invalid."""
 _HEADER = re.compile(rb"(?:\xef\xbb\xbf)?([0-9]{1,9}) ([0-9]{1,5})[ \t\r]*\n")
 
 

@@ -136,7 +136,7 @@ _LATEST: list[BERTScorer] = []
 
 
 class BERTScorer:
-    """Scores by one model, like ``bert_score.BERTScorer``, with its properties, and `signature` beside `hash`."""
+    """Scores by one model, with the properties of ``bert_score.BERTScorer`` and a `signature`."""
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ PATCHED = "evaluate.loading"
 
 
 def metrics_folder() -> Path:
-    """Return the folder of the metric modules: inside the installed package, or beside it in a checkout."""
+    """Return the folder of the metric modules: inside the installed package, or next to it in a checkout."""
     package = Path(__file__).resolve().parents[1]
     installed = package / "metrics"
     return installed if (installed / MetricName.TWMD).is_dir() else package.parent / "metrics"

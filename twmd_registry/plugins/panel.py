@@ -27,7 +27,7 @@ from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS, MetricName
 from twmd_registry.registry.signature import Signature
 
 BESIDE = (*OUTPUTS, *NOTED)
-"""Results beside the score: a metric's sides, and the counts that are not zero."""
+"""Results in addition to the score: a metric's sides, and nonzero counts."""
 T = TypeVar("T")
 
 

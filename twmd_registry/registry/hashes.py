@@ -31,10 +31,10 @@ LENGTH = 12
 _CHUNK = 1 << 20
 """Bytes to read at once."""
 _SETTLED = 1_000_000_000
-"""Nanoseconds after which another change of a file gets another time, on every file system."""
+"""Nanoseconds after which every file system gives another change another time."""
 
 _remembered: dict[tuple[str, Any], tuple[tuple[int, ...], Any]] = {}
-"""By path and function, the file's stamp and what the function read."""
+"""The file's stamp and the function's result, by path and function."""
 
 
 def stamp_of(file: BufferedReader | FileIO) -> tuple[int, ...]:
@@ -92,7 +92,7 @@ def tensors_sha256(paths: Iterable[Path]) -> str:
 
 
 def _digest_tensors(file: BufferedReader) -> list[list[Any]]:
-    """Return name, dtype, shape and sha256 of every tensor; of a file that is not whole, its sha256 alone.
+    """Return name, dtype, shape and sha256 of every tensor, or only the file's sha256 if it is incomplete.
 
     Position numbers that count from 0 are left out: earlier versions of transformers wrote them, and all compute them.
     """

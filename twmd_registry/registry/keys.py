@@ -87,7 +87,7 @@ def _one_of(choices: Iterable[str]) -> Callable[[object], Value]:
 
 
 MAX_SWEEPS, MAX_NGRAM = 10_000, 1000
-"""Largest iterations and ngram, so that a stranger's signature can be computed."""
+"""Largest iterations and ngram, to limit the cost of untrusted signatures."""
 
 
 def _whole(largest: int) -> Callable[[object], Value]:
