@@ -1,4 +1,4 @@
-"""Load test: many pairs through the command line, through Ray with a worker killed every minute, and through the service.
+"""Load test of the command line, Ray with a worker killed every minute, and the service, with many pairs.
 
 Every score must come back, in order, and memory must stay flat.
 

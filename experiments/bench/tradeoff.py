@@ -1,8 +1,8 @@
 """Agreement with human ratings against speed: the documentation's scatter plot of ``tradeoff.tsv``.
 
-``--measure`` measures the pace of every row again, or of the rows ``NAME...``. The pace is pairs per second of processor
-time in one thread, so that other load changes it little. Missing models are replaced by random weights of the same size,
-because speed does not depend on weights. It also measures the agreement of rows without another source.
+``--measure`` measures the pace of every row again, or of the rows ``NAME...``. The pace is pairs per second of
+processor time in one thread, so that other load changes it little. Missing models are replaced by random weights of the
+same size, because speed does not depend on weights. It also measures the agreement of rows without another source.
 """
 
 from __future__ import annotations

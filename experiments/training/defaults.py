@@ -2,7 +2,8 @@
 
 The five kinds of data (`KINDS`) have equal weight. Of each, every n-th row is scored, at most `ROWS`. Its number is 100
 times the mean of Pearson's r within groups. The preset with the highest mean over the five is the default. No test set
-is used: WMT17, STS16, the tests of STS-B, MLQE-PE and MRPC, WMT22 and WMT23 are not read. The adapters were trained on WMT15-16, which its column notes.
+is used: WMT17, STS16, the tests of STS-B, MLQE-PE and MRPC, WMT22 and WMT23 are not read. The adapters were trained on
+WMT15-16, which its column notes.
 """
 
 from __future__ import annotations

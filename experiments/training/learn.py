@@ -1,5 +1,5 @@
-"""Training on rated sets of several scales. Ratings are z-scores within a group, which is a set and a language. A batch is
-from one group. It has several systems' outputs of a segment, which are also compared with one another.
+"""Training on rated sets of several scales. Ratings are z-scores within a group, which is a set and a language. A batch
+is from one group. It has several systems' outputs of a segment, which are also compared with one another.
 
 The loss of a batch is ``MSE_SHARE mse + (1 - r) + ranking``: the squared error of the group's own line on the
 similarity, Pearson's r, and for pairs of one segment whose ratings differ by more than `RESOLUTION` either RankNet,
@@ -218,8 +218,8 @@ def start_from(wrapped: nn.Module, folder: Path) -> None:
 def learn(sets: Sequence[Weighted], plan: Plan, output: Path, *, name: str, options: RunOptions) -> Iterator[int]:
     """Train a metric on sets, and save its adapter; yield the completed steps.
 
-    Every `plan.every` steps a checkpoint is written to `output`. If the folder has a checkpoint of the same plan and sets,
-    the run resumes.
+    Every `plan.every` steps a checkpoint is written to `output`. If the folder has a checkpoint of the same plan and
+    sets, the run resumes.
     """
     batches = Batches(sets, plan.batch, plan.seed)
     backend, wrapped, judge = _make_judge(plan, len(batches), options)

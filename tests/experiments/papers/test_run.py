@@ -186,7 +186,7 @@ def test_undefined_correlation_affects_only_its_cell_and_the_mean(model: str, tm
 
 
 def test_missing_data_are_named(model: str, data: Path, tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"expected wmt/wmt18\.jsonl in .*; not there"):
+    with pytest.raises(FileError, match=r"expected wmt/wmt18\.jsonl in .*; not found"):
         run("twmd-table3", tmp_path, model=model)
     (tmp_path / "sts" / "STS13").mkdir(parents=True)
     with pytest.raises(FileError, match="expected sts/STS12, sts/STS14, sts/STS15, sts/STS16 in"):

@@ -154,4 +154,4 @@ def test_folder_is_checked_before_the_metric_is_loaded(wmt99: Path, run: Run, mo
 
 def test_invalid_file_name_is_refused(wmt99: Path, refused: Refused) -> None:
     refused("submit wmt99 -m twmd --name a.b -o out", "--name a.b: expected letters, digits, - and _")
-    refused("submit wmt99 -m twmd --test-set 'a b' -o out", "the test set 'a b': expected letters, digits, - and _")
+    refused("submit wmt99 -m twmd --test-set 'a b' -o out", "test set 'a b': expected letters, digits, - and _")
