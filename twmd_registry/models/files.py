@@ -45,6 +45,8 @@ HEAD_FILE = "head.safetensors"
 """Head of a siamese regression model, in the folder of its encoder's adapter; see `twmd_registry.models.regressor`."""
 MAX_LAYERS = 1000
 """Largest number of layers; the deepest networks have some hundred."""
+MAX_LABELS = 100_000
+"""Largest number of a classifier's classes, for each of which the library makes a name."""
 _WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _UNWANTED = ["onnx/*", "openvino/*", "*/onnx/*", "original/*"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twmd_registry.errors import ModelError, SpecError
-from twmd_registry.models.files import MAX_LAYERS, ModelFiles, content_of, isolate, reading
+from twmd_registry.models.files import MAX_LABELS, MAX_LAYERS, ModelFiles, content_of, isolate, reading
 from twmd_registry.models.fingerprint import model_files, settings_of, tokenizer_files
 
 if TYPE_CHECKING:
@@ -138,13 +138,15 @@ def load_config(files: ModelFiles) -> Any:
 
 
 def _check_layers(files: ModelFiles) -> None:
-    """Refuse a configuration with more than `MAX_LAYERS` layers, groups or experts, which the library would create."""
+    """Refuse a configuration with more layers, groups, experts or classes than the library can create."""
     parts = [settings_of(files.folder / "config.json") or {}]
     for part in parts:
         parts += [value for value in part.values() if isinstance(value, dict)]
         for key, value in part.items():
-            if re.search(r"(layers?|groups|group_num|experts)$", key) and isinstance(value, int) and value > MAX_LAYERS:
-                raise ModelError(f"model {files.label} says {key}={value}: expected at most {MAX_LAYERS}.")
+            counts = re.search(r"(layers?|groups|group_num|experts|(labels))$", key)
+            largest = MAX_LABELS if counts and counts[2] else MAX_LAYERS
+            if counts and isinstance(value, int) and value > largest:
+                raise ModelError(f"model {files.label} says {key}={value}: expected at most {largest}.")
 
 
 def load_encoder(files: ModelFiles, dtype: str) -> Any:
