@@ -110,7 +110,7 @@ def test_single_segment_has_no_rare_words_and_warns() -> None:
 
 def test_text_whose_words_are_all_left_out_is_compared_by_its_special_tokens_and_warns() -> None:
     with pytest.warns(TwmdWarning, match="of which every word is left out: 2; only their special tokens are compared"):
-        found = twmd_registry.load("moverscore", punctuation="drop", special="all").score(
+        found = twmd_registry.load("moverscore", "embedded", punctuation="drop", special="all").score(
             ["?!", "?!", "Snow."], ["?!", "Snow.", "..."]
         )
     assert found.scores[0] == pytest.approx(1)

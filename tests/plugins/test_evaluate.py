@@ -68,7 +68,9 @@ def test_preset_is_the_configuration_and_keys_go_to_load_or_compute() -> None:
     result = loaded.compute(predictions=P, references=R)
     assert "|temperature:0.5|" in result["signature"]
     assert result["trwmd"] == result["recall"]
-    for_this_call = evaluate.load("trwmd").compute(predictions=P, references=R, temperature=0.5, output="recall")
+    for_this_call = evaluate.load("trwmd", "embedded").compute(
+        predictions=P, references=R, temperature=0.5, output="recall"
+    )
     assert for_this_call == result
     assert loaded.compute(predictions=P, references=R, temperature=0.1)["signature"] != result["signature"]
     assert loaded.compute(predictions=P, references=R) == result

@@ -167,9 +167,9 @@ def test_plan_with_held_out_segments_is_refused(source: str | None, holdout: Tra
     train = named_words(20, 1)
     train = train._replace(rated=train.rated._replace(source=[f"satz {row}" for row in range(20)]))
     with pytest.raises(InputError, match=words):
-        FinetunePlan(make_spec("twmd", against=source), (train,), holdout=(holdout,)).check()
+        FinetunePlan(make_spec("twmd", "embedded", against=source), (train,), holdout=(holdout,)).check()
     with pytest.raises(SpecError, match="nothing to train on"):
-        FinetunePlan(make_spec("twmd"), ()).check()
+        FinetunePlan(make_spec("twmd", "embedded"), ()).check()
 
 
 def test_diverging_run_ends_with_an_error(bert: str, tmp_path: Path, run: cli.Run) -> None:

@@ -130,6 +130,8 @@ def _difference(spec: MetricSpec, usual: MetricSpec) -> dict[str, str]:
     set_keys, usual_keys = spec.texts(), usual.texts()
     changed = {name: text for name, text in set_keys.items() if usual_keys.get(name) != text}
     undone = {name: KEYS[name].neutral for name in usual_keys if name not in set_keys}
+    if "layer" in changed:  # a single layer has no aggregation
+        undone.pop("aggregation", None)
     return changed | {name: KEYS[name].format(value) for name, value in undone.items() if value is not None}
 
 
