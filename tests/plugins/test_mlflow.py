@@ -83,9 +83,9 @@ def test_classic_metric_scores_all_rows_in_one_call_and_tags_the_run(monkeypatch
     passes: list[int] = []
     score = Scorer.score
 
-    def counted(self: Scorer, predictions: list[str], *texts: Any) -> Any:
+    def counted(self: Scorer, predictions: list[str], *texts: Any, **options: Any) -> Any:
         passes.append(len(predictions))
-        return score(self, predictions, *texts)
+        return score(self, predictions, *texts, **options)
 
     monkeypatch.setattr(Scorer, "score", counted)
     table = pd.DataFrame({"output": OUTPUTS, "target": ["a dog barked", "the ferry was cancelled", "a library opens"]})
