@@ -265,6 +265,13 @@ def test_constructor_and_replace_reject_impossible_values(changes: dict[str, Any
         MetricSpec(**{"metric": MetricName.TWMD, **changes})
 
 
+@pytest.mark.parametrize("keys", [{}, {"layer": -1}, {"stopwords": "my.txt"}])
+def test_request_has_no_signature(keys: dict[str, Any]) -> None:
+    request: Any = make_spec("twmd", **keys)
+    with pytest.raises(SpecError, match="applied"):
+        Signature(request)
+
+
 ANYTHING = st.one_of(
     st.text(max_size=12),
     st.integers(),

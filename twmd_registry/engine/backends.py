@@ -89,10 +89,10 @@ class Backend:
         """Find files by the specification's name, or `at` the place that the user names for a signature, and check that
         they have the signed content.
         """
-        given = getattr(self.local_files, kind) if self.local_files else None
-        with reread() if given else nullcontext():  # a signed part: no remembered hash stands in for its content
-            files = at(given) if given else by_name(paths=self.local_files is None)
-        if given and self.local_files and files.fingerprint in self.local_files.signed - {wanted}:
+        place = getattr(self.local_files, kind) if self.local_files else None
+        with reread() if place else nullcontext():  # a signed part: no remembered hash stands in for its content
+            files = at(place) if place else by_name(paths=self.local_files is None)
+        if place and self.local_files and files.fingerprint in self.local_files.signed - {wanted}:
             files = by_name(paths=False)  # the place holds a part of another specification of the same record
         if wanted and wanted != files.fingerprint:
             raise ModelError(
@@ -195,8 +195,9 @@ class Backend:
     def score_pairs(
         self, group: Sequence[Any], pairs: Pairs, stage: Stage, sums: CorpusSums | None = None
     ) -> PairScores:
-        """Score pairs by every backend of a group with one `share_key`, as one stage of progress; `sums` are those of
-        the corpus, None if the pairs are the corpus.
+        """Score pairs by each backend of a group with one `share_key`, as one stage of progress.
+
+        `sums` come from `sum_corpus` over the whole corpus; None if the pairs are the corpus.
         """
         raise NotImplementedError
 
@@ -213,8 +214,8 @@ class TokenAlignmentBackend(Backend):
 
     @cached_property
     def backgrounds(self) -> tuple[MeanVectors, ...]:
-        """The mean vectors that background centering subtracts, and those of the sources where they have their own; a
-        `ModelError` if a file is missing, damaged, or was fitted for another model.
+        """The mean vectors of background centering: one, or one for hypotheses and one for sources; a `ModelError` if a
+        file is missing, damaged, or was fitted for another model.
         """
         if self.requested.centering.kind != "background":
             return ()

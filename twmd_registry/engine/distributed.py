@@ -31,7 +31,7 @@ def world_size() -> int:
 
 
 Failure = tuple[type[TwmdError], str]
-"""An error as a message: its class (`TwmdError` for those of other libraries) and its text."""
+"""An error as a message: its class (`TwmdError` for another library's error) and its text."""
 
 
 class Ranks(Hooks):
@@ -134,12 +134,12 @@ def score_over_ranks(
     *,
     progress: Progress | None = None,
 ) -> list[ScoreSet]:
-    """Score the same texts by several scorers, each process of a distributed run its share of them.
+    """Score texts in a distributed run; each process scores its share.
 
-    Every rank calls it with the same full lists, as `score_all`, and gets all scores, those of a single process (within
-    1e-5 in float32). Shares end where centering batches do. Where a score depends on the whole call
-    (``centering=corpus``, ``idf=corpus``, ``idf=references``, ``padding``), every rank scores all texts. Warnings are
-    given once, by rank 0. Without a process group, or with one process in it, this is `score_all`.
+    Each rank passes the same full lists and gets all scores, equal to a single process's (within 1e-5 in float32).
+    Shares end at centering batches. Where a score depends on the whole call (``centering=corpus``, ``idf=corpus``,
+    ``idf=references``, ``padding``), each rank scores all texts. Only rank 0 warns. Without a process group, or with
+    one process, this is `score_all`.
 
     Raises:
         InputError: As for `score_all`, or a rank has other texts.

@@ -64,17 +64,17 @@ def warn_about_texts(pairs: Pairs, models: Sequence[tuple[np.ndarray, bool]], ro
         for which, text, rule in (
             (
                 flags["vanished"],
-                "distinct texts of which nothing is left to compare (centering, left-out words, or vectors of zeros)",
+                "distinct texts with nothing left to compare (after centering or leaving out words, or zero vectors)",
                 "each scores 1 against itself and 0 against any other",
             ),
             (
                 flags["wordless"],
-                "distinct texts of which every word is left out",
+                "distinct texts with every word left out",
                 "only their special tokens are compared (with special=none each scores 1 against itself, else 0)",
             ),
             (
                 flags["weightless"],
-                "distinct texts of which every token has the idf 0 (it is in every text)",
+                "distinct texts in which every token has idf 0 (it occurs in every text)",
                 "their tokens count the same",
             ),
         ):
@@ -101,10 +101,10 @@ def warn_about_texts(pairs: Pairs, models: Sequence[tuple[np.ndarray, bool]], ro
         warn(f"distinct texts longer than the limit (truncation, in the signature): {truncated}; each lost its end.")
     if unknown.any():
         warn(
-            f"distinct texts of which more than {UNKNOWN_SHARE:.0%} are unknown tokens: {unknown.sum()} "
+            f"distinct texts with more than {UNKNOWN_SHARE:.0%} unknown tokens: {unknown.sum()} "
             f"({name_texts(pairs, unknown, rows)}). "
-            "With unknown=apart such a token matches the same text only; with unknown=keep, and in stsscore, "
-            "the model takes them all for one word."
+            "With unknown=apart an unknown token matches only the same text; with unknown=keep, and in stsscore, "
+            "all are one word."
         )
 
 

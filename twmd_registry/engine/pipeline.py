@@ -54,10 +54,10 @@ CorpusSums = dict[str, Tensor]
 
 
 class PipelineRun:
-    """Scores some pairs by all specifications that share an encoder, its dtype and its length limit.
+    """Scores pairs by all specifications that share an encoder and a length limit.
 
-    Each text is encoded once per pass for all of them, as long as texts that are needed again fit into memory; corpus
-    centering takes two passes. The vectors in memory are bounded; texts, indices and scores are not.
+    Each distinct text is encoded once for all of them, if texts that come again fit into memory; corpus centering takes
+    a pass before. Memory for vectors is bounded; memory for texts, indices and scores is not.
 
     Attributes:
         flags: Flags of the texts; complete after the last chunk.
@@ -128,10 +128,12 @@ class PipelineRun:
         )
 
     def score_chunks(self) -> Generator[tuple[slice, dict[AppliedSpec, Tensor]]]:
-        """Encode, center, align and reduce all pairs, chunk by chunk; differentiable in the weights of the encoder.
-        Yields, for every chunk and view, the slice of P pairs, and by specification their precision, recall and F1,
-        shape (3, P), three equal rows for a metric of one side. With `documents` the pairs are those of documents, a
-        metric of one side has one row, and `SENTENCE_COUNTS` follow.
+        """Encode, center, align and reduce all pairs, chunk by chunk; differentiable in the encoder's weights.
+
+        Yields:
+            For each chunk and view, the slice of P pairs, and by specification their precision, recall and F1; shape
+            (3, P), with three equal rows for a one-sided metric. With `documents` the pairs are documents, a one-sided
+            metric has one row, and `SENTENCE_COUNTS` follow.
         """
         sums = self._vector_sums()
         *_, last = self._views  # the last that reads encoded vectors
@@ -205,8 +207,8 @@ class PipelineRun:
         )
 
     def sum_corpus(self) -> CorpusSums:
-        """Return what scores need to know of the corpus that these pairs are, or a part of: document frequencies of
-        both sides (idf=corpus, references), and sums of token vectors (centering=corpus), for which they are encoded.
+        """Return these pairs' share of the corpus sums: document frequencies by side (idf=corpus, references), and sums
+        of token vectors (centering=corpus), for which all texts are encoded.
         """
         self._vector_sums()
         return self._sums

@@ -271,7 +271,7 @@ def _split_mean(spec: MetricSpec) -> tuple[tuple[float, MetricSpec], ...]:
     if spec.against != "both":
         return ()
     share = float(spec.source_weight or SOURCE_WEIGHT)
-    # The second mean vector is that of the sources.
+    # The second mean vector belongs to the sources.
     centering = replace(spec.centering, means=spec.centering.means[:1])
     of_references = spec.replace(against=None, source_weight=None, centering=centering)
     return (1 - share, of_references), (share, spec.replace(against="source", source_weight=None))
@@ -439,12 +439,12 @@ class Hooks:
         return pairs
 
     def sums(self, group: Sequence[Backend]) -> CorpusSums | None:
-        """Return the sums over a corpus of which the pairs are a part; None if they are the corpus."""
+        """Return the sums over the corpus; None if the pairs are the corpus."""
         del group
         return None
 
     def gather(self, group: Sequence[Backend], pairs: Pairs, scores: PairScores) -> PairScores:
-        """Return the scores of all pairs from those of the pairs that were taken."""
+        """Return the scores of all pairs, from the scores of the pairs taken."""
         del group, pairs
         return scores
 
@@ -529,7 +529,7 @@ def _make_score_set(
         scores, of_sentences = np.split(scores, [-len(SENTENCE_COUNTS)])
         numbers = dict(zip(SENTENCE_COUNTS, map(int, of_sentences.sum(axis=1)), strict=True))
     scores = rescale(scores, baseline) if baseline else scores
-    # The best precision, recall and F1 may be those of different references.
+    # The best precision, recall and F1 may come from different references.
     if spec.multiref == "max":
         by_side = np.maximum.reduceat(scores, pairs.starts, axis=1)  # (sides, segments)
     else:

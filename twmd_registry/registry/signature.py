@@ -88,7 +88,10 @@ class Signature:
     version: str = __version__
 
     def __post_init__(self) -> None:
-        """Raise SpecError for an impossible count."""
+        """Raise SpecError for a request, and for an impossible count."""
+        if not isinstance(self.spec, AppliedSpec):
+            hint = "load(spec).signature, or AppliedSpec.of(spec) where it leaves nothing open"
+            raise SpecError(f"a signature shows an applied specification, not a request: {hint}.")
         for name, field in _TRAILER.items():
             value = getattr(self, name)
             is_number = type(value) is int or (isinstance(value, str) and value == field.word)
