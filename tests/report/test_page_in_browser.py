@@ -82,6 +82,15 @@ def texts_of(content: dict[str, Any], segment: int) -> list[str]:
     return [content["sources"][segment], *content["references"][segment], *predictions]
 
 
+def test_every_segment_is_closed_by_default(browser: Any, tmp_path: Path) -> None:
+    with opened(browser, write(nasty_report(), tmp_path)) as page:
+        page.click("#every > summary")
+        system = page.locator("#table tbody").first.locator("tr").last
+        assert not system.is_visible()
+        page.locator("#table tbody th button").first.click()
+        assert system.is_visible()
+
+
 def test_reader_sorts_filters_follows_a_link_and_copies(browser: Any, tmp_path: Path) -> None:
     content = nasty_report()
     total, columns = len(content["references"]), content["comparison"].columns
@@ -158,7 +167,7 @@ def test_every_control_is_used_by_the_keyboard(browser: Any, small: list[str]) -
         page.keyboard.press("Enter")
         assert page.locator("details").first.get_attribute("open") == ""
         page.evaluate(OPEN_ALL)
-        page.locator("#table th button").last.focus()
+        page.locator("#table thead th button").last.focus()
         page.keyboard.press("Space")
         assert page.locator("#table thead th").last.get_attribute("aria-sort") == "ascending"
 

@@ -53,7 +53,18 @@
     const group = make("tbody", "", { "data-segment": segment + 1 });
     const rows = [...givenRows(segment), ...systemRows(segment)];
     const first = rows[0].firstChild;
-    first.textContent = `segment ${segment + 1}: ${first.textContent}`;
+    const name = `segment ${segment + 1}: ${first.textContent}`;
+    first.textContent = linked ? "" : name;
+    group.classList.toggle("open", !linked);
+    if (linked) {
+      const button = make("button", name, { type: "button", "aria-expanded": "false" });
+      button.addEventListener("click", () => button.setAttribute("aria-expanded", group.classList.toggle("open")));
+      first.append(button);
+      if (state.of < data.systems.length) {
+        const cells = [...data.metrics.map((metric, k) => numberCell(data.scores[k][state.of][segment], metric.digits)), numberCell(data.apart[state.of][segment], 2)];
+        rows[0].lastChild.replaceWith(...cells);
+      }
+    }
     if (linked && data.pictured.includes(segment)) first.append(make("br"), make("a", "alignment", { href: `#segment-${segment + 1}` }));
     group.append(...rows);
     return group;
