@@ -101,6 +101,8 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
     ("sbert", lambda folder: os.truncate(folder / "model.safetensors", 1000), UNREADABLE),
     ("sbert", lambda folder: (folder / "model.safetensors").write_text("version https://git-lfs\n"), UNREADABLE),
     ("sbert", lambda folder: change_json(folder / "config.json", intermediate_size=99), "do not have the shapes"),
+    ("sbert", lambda folder: change_json(folder / "config.json", layer_norm_eps="x"), "float"),
+    ("sbert", lambda folder: change_json(folder / "config.json", hidden_act="nope"), "KeyError: 'nope'"),
     ("sbert", lambda folder: (folder / "tokenizer.json").write_text("{}", encoding="utf-8"), "the tokenizer of"),
     *(
         ("twmd", lambda folder, name=name: change_json(folder / "tokenizer_config.json", **{name: "[NEW]"}), words)

@@ -176,7 +176,10 @@ def _reason(error: Exception) -> str:
         return f"its weights file is damaged or incomplete ({text}): fetch it again."
     if "mismatch" in text:
         return "its weights do not have the shapes in its config.json."
-    return (text.strip().splitlines() or [type(error).__name__])[0]
+    if isinstance(error, KeyError):
+        return f"KeyError: {text}."
+    first, *others = text.strip().splitlines() or [type(error).__name__]
+    return f"{first} {others[0].strip()}" if others and first.endswith(":") else first
 
 
 def _check_complete(network: Any, missing: set[str], files: ModelFiles, *, headed: bool) -> None:
