@@ -43,7 +43,9 @@ SOURCES = ["Ein Reiher wartete am Wehr.", "it rains", "ein Hund", "der Wanderer"
 CORPUS = [text for texts in REFERENCES for text in texts]
 TEXTS = PREDICTIONS, REFERENCES
 BARE: dict[MetricName, dict[str, Any]] = {
-    metric: {"layer": 4, "centering": "none", "adapter": None} for metric in MetricName if metric != "ensemble"
+    metric: {"layer": 4, "aggregation": "single", "centering": "none", "adapter": None, "ngram": 1}
+    for metric in MetricName
+    if metric != "ensemble"
 }
 BARE[MetricName.SBERT] |= {"vectors": "unit"}
 BATCH, CORPUS_MEAN = {"centering": "batch", "centering_side": "joint"}, {"centering": "corpus"}
@@ -75,7 +77,11 @@ KEYS: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "transform": ({}, "linear", "inverse"),
     "vectors": ({}, "unit", "raw"),
     "normalize": ({}, True, False),
-    "prompt": ({"vectors": None, "layer": None, "centering": None, "model": "PROMPTS"}, "default", "none"),
+    "prompt": (
+        {"vectors": None, "layer": None, "centering": None, "ngram": None, "aggregation": None, "model": "PROMPTS"},
+        "default",
+        "none",
+    ),
     "activation": ({}, "identity", "sigmoid"),
     "scale": ({}, 0.01, 0.02),
     "first": ({}, "prediction", "reference"),
@@ -208,7 +214,7 @@ def test_every_run_option_has_an_effect(name: str) -> None:
     assert outcome(call) != outcome(lambda: call(**{name: value}))
 
 
-ALONE = load("twmd", layer=3)
+ALONE = load("twmd", "embedded", layer=3)
 LISTS = [["a cat", "the cat", "two dogs"], ["rain", "it rains"]]
 FITTED_ON = {"texts": CORPUS, "pairs": 4, "seed": 1}
 
@@ -249,10 +255,10 @@ def _signature_with_stop_words(files: dict[str, str]) -> Iterator[None]:
 Call = Callable[..., object]
 ARGUMENTS: dict[str, tuple[Call, Callable[[], dict[str, Any]]]] = {
     "load.metric": (lambda **o: load(**o).score(*TEXTS).score, lambda: {"metric": "trwmd"}),
-    "load.preset": (lambda **o: load("twmd", **o).score(*TEXTS).score, lambda: {"preset": "embedded-tuned"}),
+    "load.preset": (lambda **o: load("twmd", **o).score(*TEXTS).score, lambda: {"preset": "embedded"}),
     "score.references": (lambda **o: score(PREDICTIONS, **o).score, lambda: {"references": REFERENCES}),
     "score.metric": (lambda **o: score(*TEXTS, **o).score, lambda: {"metric": "sbert"}),
-    "score.preset": (lambda **o: score(*TEXTS, **o).score, lambda: {"preset": "embedded-tuned"}),
+    "score.preset": (lambda **o: score(*TEXTS, **o).score, lambda: {"preset": "embedded"}),
     "score.sources": (lambda **o: score(*TEXTS, against="source", **o).score, lambda: {"sources": SOURCES}),
     "Scorer.__init__.options": (
         lambda **o: Scorer(ALONE.requested, **o).score(*TEXTS).score,
@@ -281,7 +287,7 @@ ARGUMENTS: dict[str, tuple[Call, Callable[[], dict[str, Any]]]] = {
         lambda: {"sources": SOURCES},
     ),
     "mbr.metric": (lambda **o: mbr(LISTS, **o), lambda: {"metric": "sbert"}),
-    "mbr.preset": (lambda **o: mbr(LISTS, **o), lambda: {"preset": "embedded-tuned"}),
+    "mbr.preset": (lambda **o: mbr(LISTS, **o), lambda: {"preset": "embedded"}),
     "mbr.sources": (lambda **o: mbr(LISTS, against="source", **o), lambda: {"sources": ["eine Katze", "Regen"]}),
     "mbr.utilities": (lambda **o: mbr(LISTS, ALONE, **o), lambda: {"utilities": True}),
     "ScoreSet.by_document.resamples": (lambda **o: scored().by_document("aabbb", **o), lambda: {"resamples": 0}),
