@@ -22,15 +22,15 @@ class SystemOutput(NamedTuple):
 
 
 def read_outputs(folder: Path, compared: Collection[str | None] = (None,)) -> list[SystemOutput]:
-    """Read every output of a test set, with every reference but itself; a reference may be an output, too.
+    """Read every output of a test set with every other reference. A reference may also be an output.
 
-    `compared` has the values of the key ``against``: sources are read for ``source``, and references for None; without
-    references an output is read once, and its reference is called `SOURCE`. A missing text is an empty one: every
-    segment needs a score.
+    `compared` has the values of the key ``against``: sources are read for ``source``, and references for None. Without
+    references an output is read once, and its reference is called `SOURCE`. A missing text is read as an empty one,
+    because every segment needs a score.
     """
     names = sorted(path.name for path in (folder / "system-outputs").glob("[!.]*") if path.is_dir())
     if not names:
-        raise FileError(f"{folder}/system-outputs holds no folder of a language pair.")
+        raise FileError(f"{folder}/system-outputs has no folder of a language pair.")
     result = list[SystemOutput]()
     for pair in (LanguagePair(folder, name) for name in names):
         sources = _fill(pair.read_texts(pair.sources)) if "source" in compared else None
@@ -38,16 +38,16 @@ def read_outputs(folder: Path, compared: Collection[str | None] = (None,)) -> li
         if None in compared:
             references = {name: _fill(pair.read_reference(name)) for name in pair.references}
         if not references:
-            raise FileError(f"{folder}/references holds no {pair.name}.NAME.txt or .jsonl.")
+            raise FileError(f"{folder}/references has no {pair.name}.NAME.txt or .jsonl.")
         outputs = {system: _fill(pair.read_texts(path)) for system, path in pair.outputs.items()}
         if pair.docs.is_file() and any(domain == ALL for domain, _ in pair.documents):
-            raise FileError(f"{pair.docs}: {ALL!r} is no domain: the shared task means all segments by it.")
+            raise FileError(f"{pair.docs}: {ALL!r} is not a domain: in the shared task it means all segments.")
         for name in (pair.name, *references, *outputs):
             if not name.isprintable() or len(name.split()) != 1:
-                raise FileError(f"{folder}: {name!r} of {pair.name}: names in score files have no white space.")
+                raise FileError(f"{folder}: {name!r} of {pair.name}: names in score files cannot have white space.")
         named = [(name, system) for name in references for system in outputs if system != name]
         if not named:
-            raise FileError(f"system-outputs/{pair.name} holds no SYSTEM.txt or SYSTEM.jsonl to be scored.")
+            raise FileError(f"system-outputs/{pair.name} has no SYSTEM.txt or SYSTEM.jsonl to score.")
         result += [
             SystemOutput(pair, name, system, outputs[system], references[name], sources) for name, system in named
         ]
@@ -61,11 +61,11 @@ def _fill(texts: Iterable[str | None]) -> list[str]:
 def submission_files(
     name: str, year: str, outputs: Sequence[SystemOutput], scores: Sequence[tuple[float, Sequence[float]]]
 ) -> dict[str, str]:
-    """Return the files of a submission, by path; `scores` has, by output, the score of all segments and of each.
+    """Return the files of a submission, by path. `scores` has the total and the per-segment scores of every output.
 
     ``NAME.sys.score`` and ``NAME.seg.score`` are tables of the shared task: metric, language pair, test set, domain,
-    (document,) reference, system, (segment number,) score; a domain's score of a system is the mean of its segments.
-    ``metric-scores/PAIR/NAME-REFERENCE.{sys,domain,seg}.score`` are what mt-metrics-eval reads.
+    (document,) reference, system, (segment number,) score. A system's score in a domain is the mean of its segments.
+    ``metric-scores/PAIR/NAME-REFERENCE.{sys,domain,seg}.score`` are in mt-metrics-eval's format.
     """
     files: dict[str, list[tuple[object, ...]]] = {f"{name}.sys.score": [], f"{name}.seg.score": []}
     for output, (score, segments) in zip(outputs, scores, strict=True):
