@@ -126,7 +126,7 @@ def test_metrics_of_one_folder_may_share_a_prefix(wmt99: Path, run: Run) -> None
         ("references/cs-en.refA.txt", "one\n", "references/cs-en.refA.txt has 1 lines; expected 3"),
         ("system-outputs/en-cs/sys-1.txt", "one\n", "references has no en-cs.NAME.txt"),
         ("documents/cs-en.docs", "all a\nall b\nchat c\n", "cs-en.docs: 'all' is not a domain"),
-        ("system-outputs/cs-en/a\tb.txt", "1\n2\n3\n", r"'a\tb' of cs-en: white space"),
+        ("system-outputs/cs-en/a\tb.txt", "1\n2\n3\n", r"'a\tb' of cs-en: names"),
     ],
 )
 def test_damaged_test_set_is_refused(file: str, text: str, words: str, wmt99: Path, refused: Refused) -> None:
