@@ -146,7 +146,7 @@ def test_untuned_layer_is_announced_once(bert: str) -> None:
         (None, ["a"], "predictions must be a list of texts, one per segment; got NoneType None"),
         ("text", ["a"], "predictions must be a list of texts, one per segment; got str 'text'"),
         (["a"], b"a", "references must be a list"),
-        (["a", None, "c", math.nan], list("abcd"), r"predictions\[1\] must .*, too: 3\. .*drop_missing=True"),
+        (["a", None, "c", math.nan], list("abcd"), r"predictions\[1\] must .* without a text: 3\. .*drop_missing"),
         (["a", 2.5], ["a", "b"], r"predictions\[1\] must be a text; got float 2.5"),
         (["a", "b"], ["a", 3], r"references\[1\] must be a text or a list of texts; got int 3"),
         (["a"], [{"de": "ein", "en": "one"}], r"references\[0\] must be a text or a list of texts; got dict"),
