@@ -178,5 +178,5 @@ def test_scores_are_placed_by_number_only_for_a_single_pair(pairs: tuple[str, st
     if len(set(pairs)) == 1:
         assert rate_external("X", [path], rated).scores == (0.1, 0.3)
     else:
-        with pytest.raises(FileError, match="3 scores of A; 2 segments"):
+        with pytest.raises(FileError, match="3 scores of A, but 2"):
             rate_external("X", [path], rated)
