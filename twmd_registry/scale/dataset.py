@@ -30,6 +30,8 @@ Metrics = str | MetricSpec | Scorer | Sequence[str | MetricSpec | Scorer]
 """The metrics of a data set."""
 _BATCH = 1000
 """Rows that are scored at once."""
+_RETRIES = 5
+"""How often rows are scored again whose worker died; Ray's default is for ever."""
 _SUMS = "sums"
 
 
@@ -207,6 +209,7 @@ def _map(dataset: Any, worker: type, arguments: tuple[Any, ...], workers: tuple[
         num_gpus=gpus or None,
         batch_size=_BATCH,
         batch_format="pyarrow",
+        max_task_retries=_RETRIES,
     )
 
 

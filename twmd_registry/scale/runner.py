@@ -167,7 +167,7 @@ def score_files(
 def _run(job: ScoringJob, found: Sequence[InputFile], folder: _Folder, workers: tuple[int, float]) -> None:
     """Score and write all rows that no earlier run has written."""
     from ray.data.checkpoint import CheckpointConfig
-    from ray.exceptions import RayError
+    from ray.exceptions import RayActorError, RayError
 
     from twmd_registry.scale.reader import read_files
 
@@ -185,6 +185,11 @@ def _run(job: ScoringJob, found: Sequence[InputFile], folder: _Folder, workers: 
     except (RayError, RuntimeError, ValueError, OSError) as error:
         if cause := raised_by_worker(error):
             raise cause from None
+        if isinstance(error, RayActorError):
+            raise TwmdError(
+                "a worker died again and again over the same rows: give it more memory, look for an enormous text, and "
+                "go on with --resume."
+            ) from error
         reason = next((line for line in str(error).splitlines()[::-1] if line.strip()), type(error).__name__)
         raise TwmdError(f"Ray could not finish ({type(error).__name__}: {reason}): go on with --resume.") from error
 
