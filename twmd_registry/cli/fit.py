@@ -43,7 +43,10 @@ def _save(fitted: FittedFile, arguments: Arguments) -> Path:
 
 def _fit(arguments: Arguments, key: str, names: Sequence[str]) -> int:
     """Fit the file for ``centering=background`` or ``idf=background``, and print the value to use."""
-    keys: dict[str, Any] = {"model": "embedded", **parse_keys(arguments, names)}
+    keys: dict[str, Any] = dict(parse_keys(arguments, names))
+    if "model" not in keys:
+        default = make_spec(MetricName.TWMD)
+        keys = {name: getattr(default, name) for name in ("model", "adapter") if name in names} | keys
     spec = make_spec(MetricName.SBERT, layer=0, centering="none", **keys)
     texts = read_texts(arguments.files, arguments)
     from twmd_registry.encode.mean_vectors import read_background
