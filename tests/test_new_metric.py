@@ -128,7 +128,7 @@ assert abs(toy.compute().item() - tougher.score) < 1e-6
 card = write_card("toy")
 assert "min_ij S_ij" in card and "It is a toy." in card
 assert twmd_registry.load("toy", model=str(embedded_folder().parent), layer=4).requested.centering.kind == "batch"
-assert main(["explain", "-m", "toy"]) == 0
+assert main(["explain", "-m", "toy", "--full"]) == 0
 print(score.signature)
 """
 

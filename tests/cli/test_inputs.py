@@ -37,11 +37,11 @@ def test_latex_has_the_order_of_the_command_line(files: Path, run: Run) -> None:
 
 class TestTwins:
     def test_other_settings_make_another_metric(self, files: Path, run: Run) -> None:
-        line = "score ref.txt -i good.txt poor.txt -m twmd 'twmd;model=embedded;layer=2' --set layer=3"
+        line = "score ref.txt -i good.txt poor.txt -m twmd 'twmd;layer=2' --set layer=3"
         _, out, err = run(line)
         assert out.splitlines()[0].split() == ["system", "twmd", "layer=3", "twmd", "layer=2"]
         left = "--set and --preset change no signatures and no metrics with their own keys"
-        assert f"{left}: twmd;model=embedded;layer=2." in err
+        assert f"{left}: twmd;layer=2." in err
         signature = twmd_registry.load("twmd", temperature=0.5).signature
         _, out, err = run("score ref.txt -i good.txt poor.txt --set layer=2 -m", str(signature), "twmd")
         assert f"{left}: {signature}." in err

@@ -44,7 +44,7 @@ def test_part_of_one_member_does_not_stand_in_for_anothers(tmp_path: Path) -> No
     path = save(
         BASELINE, twmd_registry.load("sbert").fit_baseline(["a heron", "some bread", "rain"], pairs=6).content, tmp_path
     )
-    rescaled = "bertscore_centered;centering=none;baseline=00009f652bda"
+    rescaled = "bertscore_centered;preset=embedded;centering=none;baseline=00009f652bda"
     cases: list[tuple[str, dict[str, Any]]] = [
         (f"stsscore,stsscore;adapter={adapter};scale=4", {"adapter": str(adapter)}),
         (f"sbert;baseline={path},{rescaled}", {"baseline": str(path)}),

@@ -69,7 +69,7 @@ def test_study_name_differs_with_every_field() -> None:
 
 
 def test_study_gives_the_same_numbers_as_its_parts(result: StudyResult) -> None:
-    assert [metric.label for metric in result.scored] == ["sbert", "twmd temperature=0.15", "twmd temperature=0.5"]
+    assert [metric.label for metric in result.scored] == ["sbert", "twmd temperature=0.1", "twmd temperature=0.5"]
     for metric, agreements in zip(result.scored, result.agreements, strict=True):
         alone = twmd_registry.load(metric.signature).score(FIRST, SECOND)
         assert metric.scores == pytest.approx(alone.scores, abs=1e-6)

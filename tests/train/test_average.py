@@ -100,8 +100,7 @@ def test_lower_rank_mean_or_copy_is_the_best_approximation(
     assert changed > 0
     folders = " ".join(map(str, chosen))
     status, _, err = run(f"train average {folders} -o {tmp_path}/high --rank {whole} --device cpu")
-    refused = f"the rank {whole} is not below {whole}, the sum of the adapters' ranks: leave it out."
-    assert (status, refused in err) == (2, True)
+    assert (status, f"rank {whole} is not below {whole}" in err) == (2, True)
 
 
 def test_command_writes_preset_card_and_signature(bert: str, members: list[Path], tmp_path: Path, run: Run) -> None:

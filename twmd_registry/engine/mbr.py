@@ -78,7 +78,7 @@ def mbr(
 
     Examples:
         >>> mbr([["dogs bark", "a cat sat there", "the cat sat there"]]).choices[0].index
-        2
+        1
 
     Args:
         candidates: One list of texts per segment, at least one text each; lists may differ in length.

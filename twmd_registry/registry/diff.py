@@ -128,6 +128,8 @@ def labels_of(specs: Sequence[MetricSpec]) -> list[str]:
     for spec, values in zip(specs, texts, strict=True):
         others = [text for other, text in zip(specs, texts, strict=True) if other.metric == spec.metric]
         differing = [name for name in values if any(values[name] != other.get(name) for other in others)]
+        if "layer" in differing and len({text["aggregation"] for text in others if "aggregation" in text}) == 1:
+            differing = [name for name in differing if name != "aggregation"]  # only a single layer has none
         keys = "".join(f" {name}={values[name]}" for name in differing)
         labels.append(f"{spec.metric}({members[spec]})" if differing and spec.members else f"{spec.metric}{keys}")
     return [
