@@ -166,32 +166,49 @@ def score_files(
 
 def _run(job: ScoringJob, found: Sequence[InputFile], folder: _Folder, workers: tuple[int, float]) -> None:
     """Score and write all rows that no earlier run has written."""
+    from ray.exceptions import RayError
+
+    problem: TwmdError | None = None
+    try:
+        _write_scores(job, found, folder, workers)
+    except (RayError, RuntimeError, ValueError, OSError) as error:
+        problem = _explain(error)
+    if (
+        problem is not None
+    ):  # raised here, because Ray's error, as its context, would keep the run's actors and their CPUs
+        raise problem
+
+
+def _write_scores(job: ScoringJob, found: Sequence[InputFile], folder: _Folder, workers: tuple[int, float]) -> None:
     from ray.data.checkpoint import CheckpointConfig
-    from ray.exceptions import RayActorError, RayError
 
     from twmd_registry.scale.reader import read_files
 
     checkpoint = CheckpointConfig(
         ROW, folder.checkpoint, override_filesystem=folder.filesystem, delete_checkpoint_on_success=False
     )
-    try:
-        totals = sum_corpus(read_files(found, job.columns), job, workers)
-        for dataset in read_files(found, job.columns):
-            scored = add_scores(dataset, job, totals, workers)
-            scored.context.checkpoint_config = checkpoint
-            scored.write_parquet(
-                folder.path, filesystem=folder.filesystem, partition_cols=[PLACE], partitioning_flavor=None
-            )
-    except (RayError, RuntimeError, ValueError, OSError) as error:
-        if cause := raised_by_worker(error):
-            raise cause from None
-        if isinstance(error, RayActorError):
-            raise TwmdError(
-                "a worker died again and again over the same rows: give it more memory, look for an enormous text, and "
-                "go on with --resume."
-            ) from error
-        reason = next((line for line in str(error).splitlines()[::-1] if line.strip()), type(error).__name__)
-        raise TwmdError(f"Ray could not finish ({type(error).__name__}: {reason}): go on with --resume.") from error
+    totals = sum_corpus(read_files(found, job.columns), job, workers)
+    for dataset in read_files(found, job.columns):
+        scored = add_scores(dataset, job, totals, workers)
+        scored.context.checkpoint_config = checkpoint
+        scored.write_parquet(
+            folder.path, filesystem=folder.filesystem, partition_cols=[PLACE], partitioning_flavor=None
+        )
+
+
+def _explain(error: Exception) -> TwmdError:
+    """Return the error of this package for one of Ray's."""
+    from ray.exceptions import RayActorError
+
+    if cause := raised_by_worker(error):
+        return cause
+    if isinstance(error, RayActorError):
+        return TwmdError(
+            "a worker died repeatedly while scoring the same rows: give it more memory, or look for a very long text, "
+            "then resume with --resume."
+        )
+    reason = next((line for line in str(error).splitlines()[::-1] if line.strip()), type(error).__name__)
+    return TwmdError(f"Ray could not finish ({type(error).__name__}: {reason}): resume with --resume.")
 
 
 class _Folder:
