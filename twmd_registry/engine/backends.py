@@ -407,7 +407,7 @@ class PairBackend(Backend):
         letters = np.fromiter(map(len, pairs.texts), dtype=np.int64)
         part = np.cumsum(letters[distinct].sum(1) + LETTERS_OF_PAIR) // CHUNK_LETTERS
         last = np.zeros(len(pairs.texts), dtype=np.int64)  # the part in which a text is needed for the last time
-        np.maximum.at(last, distinct.T, part)
+        np.maximum.at(last, distinct.ravel(), np.repeat(part, 2))  # numpy 2.4 broadcasts values wrongly here
         with stage(len(distinct) * len(orders)) as progress:
             for number in np.unique(part).tolist():
                 rows = np.flatnonzero(part == number)

@@ -10,7 +10,7 @@ import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from io import BufferedReader, FileIO
-from operator import itemgetter
+from operator import index, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +122,7 @@ def read_header(file: BufferedReader) -> list[tuple[str, str, list[int], int, in
     table.pop("__metadata__", None)
     tensors = []
     for name, entry in table.items():
-        start, end = (8 + header + int(place) for place in entry["data_offsets"])
+        start, end = (8 + header + index(place) for place in entry["data_offsets"])
         tensors.append((name, str(entry["dtype"]), list(entry["shape"]), start, end))
     tensors.sort(key=itemgetter(3, 4))
     starts, ends = ([8 + header, *map(itemgetter(4), tensors)], [*map(itemgetter(3), tensors), size])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import gc
 import json
 import logging
 import os
@@ -173,9 +174,8 @@ def _run(job: ScoringJob, found: Sequence[InputFile], folder: _Folder, workers: 
         _write_scores(job, found, folder, workers)
     except (RayError, RuntimeError, ValueError, OSError) as error:
         problem = _explain(error)
-    if (
-        problem is not None
-    ):  # raised here, because Ray's error, as its context, would keep the run's actors and their CPUs
+    if problem is not None:
+        gc.collect()  # Ray's error holds the run's actors, with their CPUs, in a cycle: a next run would wait for them
         raise problem
 
 
