@@ -38,7 +38,7 @@ def _ray() -> Iterator[None]:
     ):
         patch.setenv("RAY_worker_niceness", "0")  # Ray's workers, of niceness 15, would wait for all other tests
         ray.init(
-            num_cpus=4,
+            num_cpus=8,  # workers of failed runs keep theirs until Ray lets them go
             include_dashboard=False,
             logging_level="ERROR",
             log_to_driver=False,
