@@ -250,7 +250,7 @@ class BERTScorer:
         batch_size: int = BATCH_SIZE,
         return_hash: bool = False,
     ) -> Any:
-        """Score candidates against their references; arguments, result and errors are those of the function `score`."""
+        """Score candidates against their references; arguments, result and errors as in `score`."""
         started = time.perf_counter()
         layers = range(self._backend.model.depth + 1) if self.all_layers else [None]
         scorers = [self._make(batch_size, **({} if k is None else {"layer": k})) for k in layers]

@@ -1,4 +1,4 @@
-"""Files to files: read, score and write by Ray Data, go on by Ray's checkpoints, and write a record."""
+"""Score files into files with Ray Data: read, score, write, resume from Ray's checkpoints, and write a record."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ from twmd_registry.scale.inputs import (
 RECORD, SETTINGS = "record.json", "settings.json"
 _FORMAT_VERSION = 1
 BLOCK_BYTES = 1 << 21
-"""Rows that are scored and written together, some 7,000 of news sentences: what is lost when a worker dies."""
+"""Rows scored and written together, about 7,000 news sentences. A dying worker loses at most these."""
 SPARE_CPUS = 2
-"""CPUs beside those of the workers for readers and writers, which take little time, on a Ray that is started here."""
+"""CPUs for readers and writers, in addition to the workers' CPUs, if Ray is started here."""
 _MAX_WARNINGS = 10
 """Maximum number of warnings that are shown and recorded; the most common come first."""
 _LOG_LEVEL = "RAY_BACKEND_LOG_LEVEL"
@@ -127,7 +127,7 @@ def score_files(
         columns: The columns that hold texts.
         num_workers: As for `score_dataset`.
         num_gpus: As for `score_dataset`.
-        resume: Whether to go on where an interrupted run was, by Ray's checkpoints (in a folder beside `output`).
+        resume: Whether to resume an interrupted run from Ray's checkpoints (in a folder next to `output`).
         strict: Whether a row that cannot be scored ends the run.
 
     Returns:
@@ -175,7 +175,7 @@ def _run(job: ScoringJob, found: Sequence[InputFile], folder: _Folder, workers: 
     except (RayError, RuntimeError, ValueError, OSError) as error:
         problem = _explain(error)
     if problem is not None:
-        gc.collect()  # Ray's error holds the run's actors, with their CPUs, in a cycle: a next run would wait for them
+        gc.collect()  # may free the run's actors and their CPUs, which Ray's error holds in cycles
         raise problem
 
 
@@ -247,7 +247,7 @@ class _Folder:
             return str(file.read().decode())
 
     def write(self, name: str, text: str) -> None:
-        """Write a file, by way of another name where a file may be half-written."""
+        """Write a file. Use a temporary name first if the file system could leave it half-written."""
         part = f"{self.path}/{name}.part"
         try:
             with self.filesystem.open_output_stream(part) as file:
@@ -308,7 +308,7 @@ def _on_ray() -> Iterator[None]:
 
 
 def _make_record(job: ScoringJob, found: Sequence[InputFile], folder: _Folder, seconds: float) -> ScoredDataset:
-    """Return the record of what is in the output folder; raise `InputError` if no row was scored."""
+    """Return the record of the output folder; raise `InputError` if no row was scored."""
     import pyarrow.dataset
 
     names, columns, rows, rejected = names_of(job.scorers), job.names(), 0, 0
