@@ -152,18 +152,25 @@ def _by_name(name: str) -> RatedSet:
 
 
 def _texts(rated: RatedSegments) -> Iterator[str]:
-    for prediction, references in zip(rated.predictions, rated.references, strict=True):
-        yield from (prediction, references) if isinstance(references, str) else (prediction, *references)
+    for pair in zip(rated.predictions, rated.references, strict=True):
+        yield from _flat(*pair)
+
+
+def _flat(prediction: str, references: str | Sequence[str]) -> list[str]:
+    return [prediction, *([references] if isinstance(references, str) else references)]
 
 
 def without(rated: RatedSegments, texts: set[str]) -> RatedSegments:
     """Return the rows whose references and prediction are not among some folded texts."""
     pairs = zip(rated.predictions, rated.references, strict=True)
-    kept = [
-        row
-        for row, (prediction, references) in enumerate(pairs)
-        if texts.isdisjoint(map(fold, [prediction, *([references] if isinstance(references, str) else references)]))
-    ]
+    kept = [row for row, pair in enumerate(pairs) if texts.isdisjoint(map(fold, _flat(*pair)))]
+    return select(rated, np.array(kept, dtype=np.int64))
+
+
+def shorter(rated: RatedSegments, letters: int) -> RatedSegments:
+    """Return the rows whose texts all have at most some letters."""
+    pairs = zip(rated.predictions, rated.references, strict=True)
+    kept = [row for row, pair in enumerate(pairs) if max(map(len, _flat(*pair))) <= letters]
     return select(rated, np.array(kept, dtype=np.int64))
 
 
