@@ -23,7 +23,7 @@ CONTEXT.set_forkserver_preload(
         "torchmetrics",
         "transformers.trainer_seq2seq",
         "twmd_registry.encode.encoder",
-        "twmd_registry.engine.backends",
+        "twmd_registry.engine.token_backend",
     ]
 )
 

@@ -13,9 +13,9 @@ from scipy import stats
 
 from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL
-from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.input_warnings import warn_about_small_samples
 from twmd_registry.engine.pipeline import CHUNK_TOKENS
+from twmd_registry.engine.token_backend import TokenAlignmentBackend
 from twmd_registry.engine.token_vectors import center, means_of_groups, sum_groups
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.messages import warn

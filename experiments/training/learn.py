@@ -25,9 +25,9 @@ from torch.nn import functional
 
 from experiments.training.small_adapter import CONFIG, WEIGHTS
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.pairs import Segments
 from twmd_registry.engine.scorer import Scorer
+from twmd_registry.engine.token_backend import TokenAlignmentBackend
 from twmd_registry.errors import SpecError
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.overlap import TRAINING_DATA, write_hashes

@@ -18,7 +18,7 @@ from twmd_registry.encode.encoder import tokenise
 from twmd_registry.encode.idf import find_idf, idf_weights, read_idf, vocabulary_hash, vocabulary_size
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, find_background, read_background
 from twmd_registry.encode.words import find_stop_words
-from twmd_registry.engine.backends import TokenAlignmentBackend
+from twmd_registry.engine.token_backend import TokenAlignmentBackend
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import hash_of, save
 from twmd_registry.registry.options import RunOptions

@@ -12,8 +12,8 @@ import pytest
 from twmd_registry import load, mbr, score
 from twmd_registry.encode.encoder import tokenise
 from twmd_registry.encode.words import copied_tokens
-from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import score_all
+from twmd_registry.engine.token_backend import TokenAlignmentBackend
 from twmd_registry.errors import InputError, ModelError, SpecError, TwmdWarning
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName

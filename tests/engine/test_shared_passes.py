@@ -13,11 +13,11 @@ import pytest
 
 from tests.conftest import Texts
 from tests.processes import in_a_fork
-from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, load, score_segments
 from twmd_registry.engine.shared_passes import Batcher, depends_on_neighbours, score_together
+from twmd_registry.engine.token_backend import TokenAlignmentBackend
 from twmd_registry.errors import InputError, NotFiniteError, SpecError, TwmdError, TwmdWarning
 from twmd_registry.messages import collect_warnings
 from twmd_registry.registry.names import Against

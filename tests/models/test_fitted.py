@@ -13,8 +13,8 @@ import twmd_registry
 from twmd_registry.encode.idf import FREQUENCIES
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR
 from twmd_registry.encode.words import STOP_WORDS, canonical
-from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.baseline import BASELINE
+from twmd_registry.engine.token_backend import TokenAlignmentBackend
 from twmd_registry.errors import ModelError
 from twmd_registry.models.fitted import FittedKind, hash_of, save
 from twmd_registry.models.inference import LoadedModel

@@ -67,7 +67,7 @@ def test_many_chunks_give_the_scores_and_counts_of_one(folder: Path, monkeypatch
         )
         whole = twmd_registry.score(predictions, references, metric, **keys)
         with monkeypatch.context() as patch:
-            patch.setattr("twmd_registry.engine.backends.CHUNK_LETTERS", 30)
+            patch.setattr("twmd_registry.engine.pair_backends.CHUNK_LETTERS", 30)
             parts = twmd_registry.score(predictions, references, metric, **keys)
         assert parts.scores == pytest.approx(whole.scores, abs=1e-6)
         assert parts.counts == whole.counts

@@ -159,7 +159,7 @@ def test_each_distinct_text_is_encoded_once(folders: dict[str, Path], monkeypatc
         return encode(model, texts, *args, **more)
 
     monkeypatch.setattr(SentenceEncoder, "encode", keep)
-    monkeypatch.setattr("twmd_registry.engine.backends.CHUNK_LETTERS", 150)
+    monkeypatch.setattr("twmd_registry.engine.pair_backends.CHUNK_LETTERS", 150)
     twmd_registry.score([*FIRST, "it"], [*SECOND, FIRST[0]], "sbert", model=str(folders["max"]))
     assert sorted(encoded) == sorted({*FIRST, *SECOND})
 

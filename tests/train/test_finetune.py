@@ -18,8 +18,8 @@ import twmd_registry
 from tests import conftest as cli
 from tests.processes import limit_files
 from tests.train.rated_words import named_words, rated_words, write_words
-from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import Scorer
+from twmd_registry.engine.token_backend import TokenAlignmentBackend
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.correlation import correlate

@@ -16,8 +16,8 @@ from tests.conftest import Patch
 from tests.tiny import FAMILIES, OTHER_FAMILIES
 from tests.train.rated_words import named_words, rated_words, segments
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.pairs import Segments
+from twmd_registry.engine.token_backend import TokenAlignmentBackend
 from twmd_registry.errors import SpecError
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.models.files import find_adapter, find_model

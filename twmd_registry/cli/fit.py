@@ -50,7 +50,7 @@ def _fit(arguments: Arguments, key: str, names: Sequence[str]) -> int:
     spec = make_spec(MetricName.SBERT, layer=0, centering="none", **keys)
     texts = read_texts(arguments.files, arguments)
     from twmd_registry.encode.mean_vectors import read_background
-    from twmd_registry.engine.backends import TokenAlignmentBackend
+    from twmd_registry.engine.token_backend import TokenAlignmentBackend
 
     backend = TokenAlignmentBackend(spec, options_of(arguments))
     fit = backend.fit_idf if key == "idf" else backend.fit_background

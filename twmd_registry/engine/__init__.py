@@ -9,8 +9,8 @@ A score's way, file by file:
 3. `scorer.score_segments`: warns about the texts (`input_warnings`), and groups the scorers that share a model.
    `score_pairs` scores the pairs of a group; `Hooks` name what a distributed run (`distributed`), a service
    (`shared_passes`) and Ray's actors do differently.
-4. `backends`: one class per kind of metric. It finds and loads the model, and completes the requested specification.
-   Regression models and sentence vectors score pairs here; token vectors are aligned in 5.
+4. `backend`: finds and loads the model, and completes the requested specification. `pair_backends` score pairs by
+   regression models and sentence vectors; `token_backend` continues with 5.
 5. `pipeline`: encode (`encode.store`), center and form units (`token_vectors`, `aggregation`; `sentences` for
    documents), align x with y (`align`), reduce both sides to precision, recall and F1. Chunk by chunk.
 6. `scorer`: rescale by the `baseline`, reduce several references, and return a `result.ScoreSet`. An ensemble, and

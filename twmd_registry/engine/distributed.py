@@ -13,7 +13,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from twmd_registry.engine.backends import Backend, PairScores
+from twmd_registry.engine.backend import Backend, PairScores
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments, digest_of_texts, take_share
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Hooks, Scorer, check_scorers, score_all, score_segments

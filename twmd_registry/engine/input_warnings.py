@@ -23,7 +23,7 @@ from twmd_registry.registry.references import is_blank
 from twmd_registry.registry.signature import Signature
 
 if TYPE_CHECKING:  # they import torch, which SacreBLEU's metrics alone do not need
-    from twmd_registry.engine.backends import Backend
+    from twmd_registry.engine.backend import Backend
 
 SHOWN_WORDS = SHOWN_TEXTS = 5
 """Words, or texts, that a warning names, at most."""

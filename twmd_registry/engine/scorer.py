@@ -12,7 +12,7 @@ from typing import Any, Literal, NoReturn, Unpack
 import numpy as np
 
 from twmd_registry.engine.alignment import Alignment
-from twmd_registry.engine.backends import Backend, PairScores, TokenAlignmentBackend, make_backend
+from twmd_registry.engine.backend import Backend, PairScores
 from twmd_registry.engine.baseline import make_baseline, random_pairs, rescale
 from twmd_registry.engine.input_warnings import (
     check_texts,
@@ -20,10 +20,12 @@ from twmd_registry.engine.input_warnings import (
     warn_about_other_nrefs,
     warn_about_texts,
 )
+from twmd_registry.engine.pair_backends import RegressionBackend, SentenceBackend
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments, digest_of_texts, make_pairs
 from twmd_registry.engine.pipeline import CorpusSums
 from twmd_registry.engine.result import COUNTS, SIDE, Counts, ScoreSet, merge_hashes
 from twmd_registry.engine.sentences import SENTENCE_COUNTS
+from twmd_registry.engine.token_backend import TokenAlignmentBackend
 from twmd_registry.errors import InputError, ModelError, SpecError
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.models.fitted import FittedFile
@@ -262,6 +264,13 @@ class Scorer:
         """Return metric and requested keys."""
         keys = ", ".join(f"{name}={value}" for name, value in self.requested.values().items())
         return f"{type(self).__name__}({self.requested.metric}: {keys})"
+
+
+def make_backend(spec: MetricSpec, options: RunOptions, local_files: LocalFiles | None = None) -> Backend:
+    """Return the backend of a specification's metric."""
+    if spec.metric is MetricName.STSSCORE:
+        return RegressionBackend(spec, options, local_files)
+    return (SentenceBackend if spec.reads_sentences else TokenAlignmentBackend)(spec, options, local_files)
 
 
 def _split_mean(spec: MetricSpec) -> tuple[tuple[float, MetricSpec], ...]:

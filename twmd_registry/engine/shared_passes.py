@@ -10,7 +10,7 @@ from functools import cache, partial
 from itertools import accumulate, chain
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from twmd_registry.engine.backends import Backend, PairScores
+from twmd_registry.engine.backend import Backend, PairScores
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments, make_pairs
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Hooks, Scorer, score_pairs, score_segments

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeVar, get_args
 import numpy as np
 
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import Scorer, score_all
+from twmd_registry.engine.token_backend import TokenAlignmentBackend
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.messages import collect_warnings, warn

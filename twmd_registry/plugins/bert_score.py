@@ -29,7 +29,7 @@ from twmd_registry.registry.spec import BERTSCORE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from twmd_registry.engine.backends import TokenAlignmentBackend
+    from twmd_registry.engine.token_backend import TokenAlignmentBackend
 
 __all__ = ["BERTScorer", "plot_example", "score"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from twmd_registry import errors
-from twmd_registry.engine.backends import Backend
+from twmd_registry.engine.backend import Backend
 from twmd_registry.engine.pairs import Segments, make_pairs
 from twmd_registry.engine.pipeline import CorpusSums
 from twmd_registry.engine.result import ScoreSet, merge_hashes

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from twmd_registry.encode.mean_vectors import origin_of
-from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import Scorer
+from twmd_registry.engine.token_backend import TokenAlignmentBackend
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.metaeval.overlap import TRAINING_DATA, read_hashes, write_hashes
 from twmd_registry.models.files import ModelFiles, find_adapter, find_model, open_adapter

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.pairs import Segments
 from twmd_registry.engine.scorer import Scorer
+from twmd_registry.engine.token_backend import TokenAlignmentBackend
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.judgments.rated import select
 from twmd_registry.metaeval.correlation import correlate

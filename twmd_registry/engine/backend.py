@@ -1,0 +1,190 @@
+"""`Backend`: finds and loads the model of a metric, and completes the requested specification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import nullcontext
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from twmd_registry.engine.baseline import BASELINE, Baseline, find_baseline
+from twmd_registry.engine.pairs import Pairs
+from twmd_registry.engine.pipeline import CorpusSums
+from twmd_registry.errors import ModelError
+from twmd_registry.models import inference
+from twmd_registry.models.files import ModelFiles, find_adapter, find_model
+from twmd_registry.models.fitted import find_signed
+from twmd_registry.models.inference import exact_arithmetic, free_memory
+from twmd_registry.models.load import pick_device
+from twmd_registry.progress import Stage
+from twmd_registry.registry.hashes import reread
+from twmd_registry.registry.metric_spec import AppliedSpec, MetricSpec
+from twmd_registry.registry.options import LocalFiles, RunOptions
+from twmd_registry.registry.presets import describe_model
+from twmd_registry.registry.values import Truncation
+
+
+class PairScores(NamedTuple):
+    """The scores of pairs by the backends of a group."""
+
+    by_backend: list[np.ndarray]  # Each of shape (sides, pairs); with align=sentences, rows of `SENTENCE_COUNTS` follow
+    flags: np.ndarray  # Facts about the texts; shape (texts,), `TEXT_FLAGS`
+
+
+class Backend:
+    """Base class of all backends: finds and loads the model, and completes the requested specification."""
+
+    load_model: Callable[..., Any]
+    find_files: Callable[..., ModelFiles] = staticmethod(find_model)  # By the content that decides a score
+    loaded: Any = None  # The model from its first use until it is released, else None
+
+    def __init__(self, spec: MetricSpec, options: RunOptions, local_files: LocalFiles | None = None) -> None:
+        """Store the specification to compute and its options; nothing is looked up or loaded yet. `local_files` has
+        the places of the files that a signature names, None for a user's own specification, whose values may be paths.
+        """
+        self.requested, self.options, self.local_files = spec, options, local_files
+
+    @cached_property
+    def files(self) -> ModelFiles:
+        """The model's files; a `ModelError` if it is not on this machine, or its content is not the signed one."""
+        name, wanted = str(self.requested.model), self.requested.fingerprint
+        files = self._find_part(
+            "model", partial(self.find_files, name, self.requested.revision), self.find_files, wanted
+        )
+        # If one content has two names, the published name is kept.
+        return files._replace(name=name) if wanted and self.local_files else files
+
+    @cached_property
+    def adapter(self) -> ModelFiles | None:
+        """The adapter's files, None without one; a `ModelError` if it is not available, or its content differs."""
+        if (name := self.requested.adapter) is None:
+            return None
+        wanted = name.rpartition("@")[2] if self.local_files and "@" in name else None
+        files = self._find_part("adapter", partial(find_adapter, name), find_adapter, wanted)
+        return files._replace(name=name) if wanted else files
+
+    def _find_part(
+        self, kind: str, by_name: Callable[..., ModelFiles], at: Callable[[str], ModelFiles], wanted: str | None
+    ) -> ModelFiles:
+        """Find files by the specification's name, or `at` the place that the user names for a signature, and check that
+        they have the signed content.
+        """
+        place = getattr(self.local_files, kind) if self.local_files else None
+        with reread() if place else nullcontext():  # a signed part: no remembered hash stands in for its content
+            files = at(place) if place else by_name(paths=self.local_files is None)
+        if place and self.local_files and files.fingerprint in self.local_files.signed - {wanted}:
+            files = by_name(paths=False)  # the place holds a part of another specification of the same record
+        if wanted and wanted != files.fingerprint:
+            raise ModelError(
+                f"{kind} {files.label} has the content @{files.fingerprint} here, not @{wanted} as requested."
+            )
+        return files
+
+    @cached_property
+    def model_key(self) -> Hashable:
+        """The key of the loaded model; backends with equal keys share one model."""
+        device = str(pick_device(self.options.device))
+        return self.load_model.__name__, self.files, self.adapter, self.requested.dtype, device
+
+    @property
+    def model(self) -> Any:
+        """The model, shared with all backends of the process that have the same key; loaded now if none has it."""
+        key = self.model_key
+        with inference.LOADING:
+            model = inference.LOADED.get(key)  # in a variable: another thread may release it now
+            if model is None:
+                # Adapters are merged here, so a training loop's number formats are overridden; transformers draws
+                # random weights before it reads the file.
+                with exact_arithmetic(), torch.random.fork_rng(devices=[]):
+                    device = pick_device(self.options.device)
+                    model = self.load_model(self.files, self.adapter, str(self.requested.dtype), device)
+                inference.LOADED[key] = model
+        self.loaded = model
+        return model
+
+    @cached_property
+    def spec(self) -> AppliedSpec:
+        """The applied specification, with the hash of its baseline, or the name of a packaged one."""
+        baseline = self.baseline
+        return self._without_baseline.replace(baseline=(baseline.hash or self.requested.baseline) if baseline else None)
+
+    @cached_property
+    def _without_baseline(self) -> AppliedSpec:
+        """The applied specification before its baseline, whose file is checked against it."""
+        return AppliedSpec.of(self._complete_spec().replace(baseline=None))
+
+    @cached_property
+    def baseline(self) -> Baseline | None:
+        """The baseline by which scores are rescaled, None without one; a `ModelError` if the file is missing, damaged,
+        or was fitted for other settings.
+        """
+        return find_signed(
+            lambda wanted: find_baseline(wanted, self._without_baseline),
+            self.requested.baseline,
+            self.local_files,
+            BASELINE,
+        )
+
+    @property
+    def hashes(self) -> dict[str, tuple[str, ...]]:
+        """The sha256 of every part that the signature names by a hash, by the part's name in `LocalFiles`."""
+        parts = {"model": self.files, "adapter": self.adapter, "baseline": self.baseline}
+        return {name: (part.sha256,) for name, part in parts.items() if part and part.sha256}
+
+    def _complete_spec(self) -> MetricSpec:
+        """Complete the specification with values that depend on the model: name, fingerprint, length limit."""
+        limit = self.model.check_limit(self.requested.truncation.limit)
+        return self.requested.replace(
+            model=self.files.name,
+            fingerprint=self.files.fingerprint,
+            adapter=self.adapter.name if self.adapter else None,
+            truncation=self._truncation(limit),
+        )
+
+    def _truncation(self, limit: int | None) -> Truncation:
+        """Return the applied truncation."""
+        return Truncation(limit)
+
+    @cached_property
+    def share_key(self) -> Hashable:
+        """The key of backends that score together, by the applied specification, for which the model is loaded."""
+        keys = self.spec.truncation, self.spec.align, self.spec.prompt, self.spec.activation
+        return self.model_key, *keys, self.options.batch_tokens
+
+    def close(self) -> None:
+        """Release the model; the last backend that does so frees its memory."""
+        if self.loaded is not None:
+            self.loaded = None
+            free_memory()
+
+    def park(self) -> None:
+        """Move the model, if it is loaded, to the CPU until its next use."""
+        if self.loaded is not None:
+            self.model.park()
+
+    @cached_property
+    def requested_scripts(self) -> Sequence[str]:
+        """The scripts that a preset says the requested model reads; none where no preset does."""
+        return getattr(describe_model(self.requested.model), "scripts", ())
+
+    @cached_property
+    def scripts(self) -> Sequence[str]:
+        """The same of the applied specification, whose model may have another name."""
+        return getattr(describe_model(self.spec.model), "scripts", ())
+
+    def score_pairs(
+        self, group: Sequence[Any], pairs: Pairs, stage: Stage, sums: CorpusSums | None = None
+    ) -> PairScores:
+        """Score pairs by each backend of a group with one `share_key`, as one stage of progress.
+
+        `sums` come from `sum_corpus` over the whole corpus; None if the pairs are the corpus.
+        """
+        raise NotImplementedError
+
+    def sum_corpus(self, group: Sequence[Any], pairs: Pairs) -> CorpusSums:
+        """Return what these pairs add to the corpus sums that scores by a group depend on; most settings need none."""
+        del group, pairs
+        return {}

@@ -1,0 +1,226 @@
+"""Scores of pairs of whole texts: similarity of sentence vectors, and regression models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast, get_args
+
+import numpy as np
+import torch
+
+from twmd_registry.encode.encoder import tokenise
+from twmd_registry.engine.backend import Backend, PairScores
+from twmd_registry.engine.pairs import Pairs
+from twmd_registry.engine.pipeline import CorpusSums
+from twmd_registry.errors import SpecError
+from twmd_registry.messages import menu, warn
+from twmd_registry.models.files import ModelFiles, find_model, find_sentence_model
+from twmd_registry.models.inference import exact_arithmetic
+from twmd_registry.models.regressor import SiameseRegressor, fit_pairs, is_siamese, load_regressor, trained_activation
+from twmd_registry.models.sentence import SIMILARITIES, SentenceEncoder
+from twmd_registry.progress import Stage
+from twmd_registry.registry.metric_spec import MetricSpec
+from twmd_registry.registry.names import NO_PROMPT, First
+from twmd_registry.tensors import TEXT_FLAGS, TOKEN_FLAGS, TextTokens
+
+CHUNK_LETTERS, LETTERS_OF_PAIR = 1_000_000, 100
+"""Letters of the texts of pairs that are scored together, and what a pair counts beside its texts."""
+
+
+class _Chunk(NamedTuple):
+    """Distinct pairs of some texts that are scored together."""
+
+    pairs: np.ndarray  # The numbers of both texts of every pair; shape (pairs, 2)
+    texts: dict[int, str]  # By number
+    tokens: dict[int, TextTokens]  # Of the texts, by number
+    vectors: dict[int, np.ndarray]  # Of texts that this or an earlier chunk encoded, by number
+
+
+class PairBackend(Backend):
+    """Scores pairs of whole texts; each distinct pair once, independently of the others, in chunks of bounded size."""
+
+    def score_pairs(
+        self, group: Sequence[Any], pairs: Pairs, stage: Stage, sums: CorpusSums | None = None
+    ) -> PairScores:
+        """Score pairs by every backend of a group; read each distinct pair (for sentence vectors, each text) once."""
+        del sums
+        orders = sorted({first for backend in group for first in backend.orders})
+        # A pair of texts as one number.
+        _, first, inverse = np.unique(pairs.hyp * len(pairs.texts) + pairs.ref, return_index=True, return_inverse=True)
+        distinct = np.stack([pairs.hyp[first], pairs.ref[first]], axis=1)  # (pairs, 2)
+        raw = {order: np.zeros(len(distinct)) for order in orders}
+        flags, vectors, model = np.zeros(len(pairs.texts), TEXT_FLAGS), dict[int, np.ndarray](), self.model
+        letters = np.fromiter(map(len, pairs.texts), dtype=np.int64)
+        part = np.cumsum(letters[distinct].sum(1) + LETTERS_OF_PAIR) // CHUNK_LETTERS
+        last = np.zeros(len(pairs.texts), dtype=np.int64)  # the part in which a text is needed for the last time
+        np.maximum.at(last, distinct.ravel(), np.repeat(part, 2))  # numpy 2.4 broadcasts values wrongly here
+        with stage(len(distinct) * len(orders)) as progress:
+            for number in np.unique(part).tolist():
+                rows = np.flatnonzero(part == number)
+                here = np.unique(distinct[rows]).tolist()
+                texts = {i: pairs.texts[i] for i in here}
+                with model.lock, torch.inference_mode(), exact_arithmetic():
+                    tokens = dict(zip(here, self._tokenise(list(texts.values())), strict=True))
+                    for i, text in tokens.items():
+                        was_cut = flags["truncated"][i]
+                        flags[TOKEN_FLAGS][i] = text.flags
+                        flags["truncated"][i] |= was_cut
+                    full = rows[~flags["empty"][distinct[rows]].any(1)]
+                    chunk = _Chunk(distinct[full], texts, tokens, vectors)
+                    for order in orders if len(full) else ():
+                        raw[order][full], cut = self._predict(chunk, order)
+                        flags["truncated"][chunk.pairs[cut]] = True
+                for i in here:
+                    if last[i] == number:
+                        vectors.pop(i, None)
+                if progress is not None:
+                    progress(len(rows) * len(orders))
+        empty = flags["empty"][distinct]  # (pairs, 2)
+        scores = [np.where(empty.any(1), empty.all(1), backend.finish(raw))[inverse][None] for backend in group]
+        return PairScores(scores, flags)
+
+    def _tokenise(self, texts: Sequence[str]) -> list[TextTokens]:
+        """Return the tokens of whole texts."""
+        return tokenise(self.model.tokenizer, texts, None)
+
+    def _predict(self, chunk: _Chunk, first: First) -> tuple[np.ndarray, np.ndarray]:
+        """Return a number for every pair, shape (pairs,), in an order of its texts, and which texts were cut, shape
+        (pairs, 2).
+        """
+        raise NotImplementedError
+
+    def _compare(self, chunk: _Chunk, kept: np.ndarray | None = None) -> np.ndarray:
+        """Return the similarities of the sentence vectors of pairs, shape (pairs,); a text is cut to the tokens `kept`
+        in its pair, shape (pairs, 2), where that is not 0.
+        """
+        kept = np.zeros_like(chunk.pairs) if kept is None else kept
+        found = dict[tuple[int, int], np.ndarray]()
+        for size in np.unique(kept).tolist():
+            numbers = np.unique(chunk.pairs[kept == size]).tolist()
+            vectors = {} if size else chunk.vectors
+            if new := [i for i in numbers if i not in vectors]:
+                encoded = self.model.encode(
+                    [chunk.texts[i] for i in new],
+                    [chunk.tokens[i].cut(size) if size else chunk.tokens[i] for i in new],
+                    limit=size or self.spec.truncation.limit,
+                    prompt=self.prompt,
+                    batch_tokens=self.options.batch_tokens,
+                )
+                vectors.update(zip(new, encoded, strict=True))
+            found.update({(i, size): vectors[i] for i in numbers})
+        x, y = (
+            np.stack([found[text] for text in zip(numbers, sizes, strict=True)])
+            for numbers, sizes in zip(chunk.pairs.T.tolist(), kept.T.tolist(), strict=True)
+        )
+        similarities: np.ndarray = SIMILARITIES[self.model.similarity](x, y)
+        return similarities
+
+    @property
+    def prompt(self) -> str | None:
+        """The name of the prompt that is set before every text; None for none."""
+        return None
+
+    @property
+    def orders(self) -> tuple[First, ...]:
+        """The first text of every forward pass: one input order, or both."""
+        return ("prediction",)
+
+    def finish(self, raw: Mapping[First, np.ndarray]) -> np.ndarray:
+        """Return the scores of pairs, shape (pairs,), from the numbers of every order."""
+        return np.asarray(np.mean([raw[first] for first in self.orders], axis=0))
+
+
+class SentenceBackend(PairBackend):
+    """Scores by the sentence vectors of a model as its authors made it."""
+
+    load_model = SentenceEncoder
+    find_files = staticmethod(find_sentence_model)
+
+    def _complete_spec(self) -> MetricSpec:
+        """Complete the specification with the prompt that is set before every text."""
+        named, model = self.requested.prompt, self.model
+        if named is not None and named != NO_PROMPT and named not in model.prompts:
+            raise SpecError(
+                f"model {self.files.label} has no prompt {named!r}; {menu(named, [*model.prompts, NO_PROMPT])}."
+            )
+        applied = named or model.default_prompt
+        if applied == NO_PROMPT and model.default_prompt is None:
+            applied = None
+        return super()._complete_spec().replace(prompt=applied)
+
+    @property
+    def prompt(self) -> str | None:
+        """The name of the prompt that is set before every text; None for none."""
+        return None if self.spec.prompt == NO_PROMPT else self.spec.prompt
+
+    def _tokenise(self, texts: Sequence[str]) -> list[TextTokens]:
+        """Return the tokens of texts, with the prompt before them where that is not empty."""
+        model, limit = self.model, self.spec.truncation.limit
+        tokens = tokenise(model.tokenizer, texts, None if self.prompt else limit)
+        if not self.prompt:
+            return tokens
+        prompted = tokenise(model.tokenizer, [model.prompts[self.prompt] + text for text in texts], limit)
+        return [
+            whole._replace(empty=text.empty, unknown=text.unknown, missing=text.missing)
+            for whole, text in zip(prompted, tokens, strict=True)
+        ]
+
+    def _predict(self, chunk: _Chunk, first: First) -> tuple[np.ndarray, np.ndarray]:
+        del first
+        return self._compare(chunk), np.zeros_like(chunk.pairs, dtype=bool)
+
+
+class RegressionBackend(PairBackend):
+    """Scores by a regression model: a pair of texts in, a number out."""
+
+    load_model = staticmethod(load_regressor)
+
+    @property
+    def find_files(self) -> Callable[..., ModelFiles]:  # type: ignore[override]
+        """Find a model by the content that decides its scores: of a siamese one, its sentence vectors."""
+        return find_sentence_model if is_siamese(self.adapter) else find_model
+
+    def _complete_spec(self) -> MetricSpec:
+        """Complete the specification; a siamese model does not use `first`, `symmetric` and `activation`."""
+        settled = super()._complete_spec()
+        if is_siamese(self.adapter):
+            return settled.replace(first=None, symmetric=None, activation=None)
+        trained = trained_activation(self.files.folder)
+        if trained not in {None, "Identity"} and settled.activation is None:
+            warn(
+                f"model {settled.model} was trained with {trained}, and is scored by its raw output over "
+                f"{settled.scale} (activation=identity, as the paper's models): set activation=sigmoid and scale=1 for "
+                "its own numbers between 0 and 1."
+            )
+        return settled
+
+    def _predict(self, chunk: _Chunk, first: First) -> tuple[np.ndarray, np.ndarray]:
+        model = self.model
+        if isinstance(model, SiameseRegressor):
+            sizes = np.array([[len(chunk.tokens[i].ids) for i in pair] for pair in chunk.pairs.tolist()])
+            limit = self.spec.truncation.limit
+            kept = fit_pairs(sizes, limit + 1 if limit else None)  # the token that opens both counts once
+            cut = kept < sizes
+            return model.line.weight * self._compare(chunk, np.where(cut, kept, 0)) + model.line.bias, cut
+        numbers = {i: place for place, i in enumerate(chunk.texts)}
+        places = np.vectorize(numbers.__getitem__, otypes=[np.int64])(chunk.pairs)
+        ahead = 1 if first == "prediction" else -1
+        values, cut = model.predict(
+            list(chunk.texts.values()),
+            list(chunk.tokens.values()),
+            places[:, ::ahead],
+            limit=self.spec.truncation.limit,
+            activation=self.spec.activation or "identity",
+            batch_tokens=self.options.batch_tokens,
+        )
+        return values, cut[:, ::ahead]
+
+    @property
+    def orders(self) -> tuple[First, ...]:
+        """The first text of every forward pass: one input order, or both."""
+        return get_args(First) if self.spec.symmetric else (self.spec.first or "prediction",)
+
+    def finish(self, raw: Mapping[First, np.ndarray]) -> np.ndarray:
+        """Return the mean of the orders over the scale, cut off at 0 and 1 if requested."""
+        scores = super().finish(raw) / cast("float", self.spec.scale)
+        return np.clip(scores, 0.0, 1.0) if self.spec.clip else scores
