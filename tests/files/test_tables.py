@@ -1,4 +1,4 @@
-"""The file reader: the same rows in every format and from any offset, and one clear error."""
+"""The file reader: the same rows in every format, and one clear error."""
 
 from __future__ import annotations
 
@@ -64,22 +64,14 @@ def opened(content: bytes, form: str) -> OpenTable:
     ("form", "pack"),
     [(".csv", gzip.compress), (";", bytes), (".tsv", lzma.compress), (".jsonl", bytes), (".pq", bytes)],
 )
-def test_rows_are_the_same_from_any_offset(form: str, pack: Any) -> None:
+def test_rows_are_the_same_in_every_format(form: str, pack: Any) -> None:
     form, delimiter = (".csv", ";") if form == ";" else (form, ",")
     content = content_of(form, delimiter=delimiter)
     assert [row.values for row in read_rows("rows", content, form, quoted_tsv=True)] == ROWS
     if form in {".csv", ".tsv"}:  # as a checkout on Windows writes it
         lines = content.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
         assert [row.values for row in read_rows("rows", lines, form, quoted_tsv=True)] == ROWS
-    table = opened(pack(content), form)
-    offsets = list(table.offsets())
-    for first in range(4):
-        for number in range(1, 5 - first):
-            rows = [fields for _, fields in table.read(first, number, offsets[first], ["prediction", "reference"])]
-            assert [fields | {"other": "x"} for fields in rows if isinstance(fields, dict)] == ROWS[
-                first : first + number
-            ]
-            assert form != ".pq" or "other" not in rows[0]  # an unused column is not read
+    assert [values for _, values in opened(pack(content), form).records()] == ROWS
 
 
 @given(
@@ -89,17 +81,14 @@ def test_rows_are_the_same_from_any_offset(form: str, pack: Any) -> None:
         max_size=20,
     ),
 )
-def test_damaged_file_has_the_same_rows_from_anywhere(form: str, content: list[str]) -> None:
+def test_rows_of_a_damaged_file_keep_all_its_bytes(form: str, content: list[str]) -> None:
+    damaged = "".join(content).encode("latin-1", "replace")
     try:
-        table = opened("".join(content).encode("latin-1", "replace"), form)
-        rows = [values for *_, values in table.records() if values is not None]
+        rows = b"".join(raw for raw, _ in opened(damaged, form).records())
     except ValueError:
         return
-    offsets = list(table.offsets())
-    assert len(offsets) == len(rows)
-    assert [[values for _, values in table.read(i, len(rows), offset, [])] for i, offset in enumerate(offsets)] == [
-        rows[i:] for i in range(len(rows))
-    ]
+    assert damaged.endswith(rows)
+    assert form != ".jsonl" or rows == damaged
 
 
 def test_json_lines_may_have_a_bom_empty_lines_and_other_line_ends() -> None:
@@ -109,9 +98,7 @@ def test_json_lines_may_have_a_bom_empty_lines_and_other_line_ends() -> None:
         + b"\n\xff\n"
     )
     table = opened(content, ".jsonl")
-    offsets = list(table.offsets())
-    result = table.read(0, 7, offsets[0], [])
-    assert [values for _, values in result] == [
+    assert [values for _, values in table.records() if values is not None] == [
         {"prediction": "a\u2028b"},
         {"prediction": "c"},
         "expected a JSON object (Expecting value at character 1)",
@@ -120,7 +107,6 @@ def test_json_lines_may_have_a_bom_empty_lines_and_other_line_ends() -> None:
         "expected a JSON object ('prediction' occurs twice)",
         "not UTF-8: byte 0xff",
     ]
-    assert [values for _, values in table.read(4, 1, offsets[4], [])] == [{"prediction": "d"}]
     rows = read_rows("a.jsonl", b'\xef\xbb\xbf{"a": 1}\n\n{"b": 2}\n', ".jsonl")
     assert [(row.where, row.values) for row in rows] == [("a.jsonl, row 1", {"a": 1}), ("a.jsonl, row 3", {"b": 2})]
 
@@ -136,7 +122,7 @@ def test_header_is_the_first_row_that_is_not_blank(form: str, sign: str, blank: 
     with pytest.raises(FileError, match=rf"^rows, row {header} \(the header\): no column 'c'; Choices: a, b\.$"):
         rows[0].take("c")
     table = opened(content, form)
-    assert [values for _, values in table.read(0, 2, next(iter(table.offsets())), [])] == [row.values for row in rows]
+    assert [values for _, values in table.records() if values is not None] == [row.values for row in rows]
     with pytest.raises(FileError, match=rf"row {header} \(the header\): a column's name occurs twice"):
         read_rows("rows", content.replace(b"b", b"a"), form)
 
@@ -179,7 +165,7 @@ def test_other_encodings_and_old_line_ends_are_named(form: str, content: bytes, 
         read_rows("rows", content, form)
     if form != ".json":
         with pytest.raises(ValueError, match=word):
-            list(OpenTable(io.BytesIO(content), form).offsets())
+            list(OpenTable(io.BytesIO(content), form).records())
 
 
 def test_json_array_has_the_rows_of_json_lines() -> None:
@@ -215,9 +201,8 @@ def test_unclosed_quote_affects_only_its_row() -> None:
     others = [f"row {i},the dog" for i in range(20)]
     lines = ["prediction,reference", QUOTED, '"open,the cat', *others, 'x,5" of rain', "a,b,c"]
     table = opened(("\n".join(lines) + '\nz,"another\n').encode(), ".csv")
-    offsets = list(table.offsets())
-    result = table.read(0, 30, offsets[0], [])
-    assert len(result) == len(offsets) == 25
+    result: list[Any] = list(table.records())
+    assert len(result) == 25
     assert result[0][1] == {"prediction": 'two\nlines, and "quotes"', "reference": "the cat"}
     assert (result[1][0], "is a quote not closed?" in result[1][1]) == (b'"open,the cat\n', True)
     assert [raw.decode().rstrip() for raw, _ in result[2:22]] == others

@@ -27,9 +27,7 @@ from twmd_registry.registry.references import is_absent, is_missing, present_ref
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # spreadsheets write ; if a comma is the decimal point
 """Delimiters by suffix. The one that splits the header into most names is used, the first of several."""
 PARQUET_SUFFIXES = (".parquet", ".pq")
-STREAMED_SUFFIXES = (*DELIMITERS, ".jsonl", ".ndjson", *PARQUET_SUFFIXES)
-"""Suffixes of tables that can be read from any row on."""
-TABLE_SUFFIXES = (*STREAMED_SUFFIXES, ".json")
+TABLE_SUFFIXES = (*DELIMITERS, ".jsonl", ".ndjson", *PARQUET_SUFFIXES, ".json")
 USUAL_REFERENCES = ("references", "reference")
 _SHOWN = 60
 _LIST = re.compile(r"\[\s*(['\"].*|null\s*(,.*)?)?\]\s*", re.DOTALL)
@@ -333,7 +331,7 @@ def read_rows(name: object, content: bytes, form: str, *, quoted_tsv: bool = Fal
         table = OpenTable(io.BytesIO(content), form, quoted_tsv=quoted_tsv)
         counted = f" (row {table.header_row} is the header)" if form in DELIMITERS else ""
         header = f"{name}, row {table.header_row} (the header)" if form in DELIMITERS else None
-        for number, (_, _, values) in enumerate(table.records(), table.header_row + 1):
+        for number, (_, values) in enumerate(table.records(), table.header_row + 1):
             where = f"{name}, row {number}{counted}"
             if isinstance(values, str):
                 raise FileError(f"{where}: {values}.")
@@ -380,7 +378,7 @@ def read_array(name: object, text: str) -> list[dict[str, Any]] | None:
 
 
 class OpenTable:
-    """An open table that can count its rows and read from any row on.
+    """An open table.
 
     Attributes:
         columns: Column names; empty for JSON lines.
@@ -388,8 +386,8 @@ class OpenTable:
     """
 
     def __init__(self, file: io.BufferedIOBase, form: str, *, quoted_tsv: bool = False) -> None:
-        """Read the header of unpacked content in a format of `STREAMED_SUFFIXES`; raise ValueError for others."""
-        self._file, self._delimiter, self._begin = file, "", 0
+        """Read the header of unpacked content in a format of `TABLE_SUFFIXES` other than ``.json``."""
+        self._file, self._delimiter = file, ""
         self._quoted = form != ".tsv" or quoted_tsv
         self._parquet: Any = None
         self.columns: tuple[str, ...] = ()
@@ -406,12 +404,11 @@ class OpenTable:
             self._read_header(DELIMITERS[form])
 
     def _read_header(self, delimiters: str) -> None:
-        lines = (line.decode("utf-8", "replace") for _, line in _split_lines(self._file, 0))
+        lines = (line.decode("utf-8", "replace") for line in _split_lines(self._file))
         first = next(filter(str.strip, lines), "")
         self._delimiter = max(delimiters, key=lambda sign: len(_split_fields(first, sign, quoted=self._quoted)))
-        records = self._split(_split_lines(self._file, 0))
-        for number, (start, raw, names) in enumerate(records, 1):
-            self.header_row, self._begin = number, start + len(raw)
+        for number, (raw, names) in enumerate(self._split(_split_lines(self._file)), 1):
+            self.header_row = number
             problem = names if isinstance(names, str) else ""
             if not problem and raw.strip():
                 self.columns = tuple(names)
@@ -424,71 +421,48 @@ class OpenTable:
             if self.columns:
                 return
 
-    def records(
-        self, offset: int = 0, first: int = 0, number: int | None = None, columns: Sequence[str] | None = None
-    ) -> Iterator[tuple[int, bytes, Values | None]]:
-        """Yield every row's offset, its bytes (0 and none for Parquet) and its values, None for a blank row.
-
-        Text is read from an offset on, Parquet from row `first` on, `number` rows and only `columns`.
-        """
+    def records(self) -> Iterator[tuple[bytes, Values | None]]:
+        """Yield every row's bytes (none for Parquet) and its values, None for a blank row."""
         if self._parquet:
-            stop = self._parquet.metadata.num_rows if number is None else first + number
-            kept = [name for name in self.columns if columns is None or name in columns]
-            yield from ((0, b"", values) for values in _read_parquet(self._parquet, first, stop, kept))
+            yield from ((b"", values) for values in _read_parquet(self._parquet))
             return
-        lines = _split_lines(self._file, offset or self._begin)
+        lines = _split_lines(self._file)
         if not self._delimiter:
-            yield from ((start, raw, _parse_row(raw)) for start, raw in lines)
+            yield from ((raw, _parse_row(raw)) for raw in lines)
             return
-        for start, raw, fields in self._split(lines):
+        for raw, fields in itertools.islice(self._split(lines), self.header_row, None):
             if isinstance(fields, str) or not fields:
-                yield start, raw, fields or None  # type: ignore[misc]
+                yield raw, fields or None  # type: ignore[misc]
             elif len(fields) != len(self.columns):
                 names = ", ".join(self.columns)
                 problem = f"expected {len(self.columns)} fields ({names}), got {len(fields)}"
-                yield start, raw, problem if self._quoted or b'"' not in raw else f"{problem}; {SAY_QUOTED}"
+                yield raw, problem if self._quoted or b'"' not in raw else f"{problem}; {SAY_QUOTED}"
             else:
-                yield start, raw, dict(zip(self.columns, fields, strict=True))
+                yield raw, dict(zip(self.columns, fields, strict=True))
 
-    def _split(self, lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes, list[str] | str]]:
-        """Yield records of delimited text: offset, bytes, and the fields or the reason why there are none.
+    def _split(self, lines: Iterator[bytes]) -> Iterator[tuple[bytes, list[str] | str]]:
+        """Yield records of delimited text: bytes, and the fields or the reason why there are none.
 
         A blank line has no fields. In TSV with a single column it is an empty text.
         """
         if self._quoted:
             yield from _split_records(lines, self._delimiter)
             return
-        for start, raw in lines:
+        for raw in lines:
             try:
                 line = _decode_line(raw)
             except UnicodeDecodeError as error:
-                yield start, raw, _not_utf8(error)
+                yield raw, _not_utf8(error)
             else:
-                yield start, raw, line.split(self._delimiter) if line or len(self.columns) == 1 else []
-
-    def offsets(self) -> Iterator[int]:
-        """Yield every row's offset, without blank lines; zeros for Parquet, which needs none."""
-        if self._parquet:
-            return itertools.repeat(0, self._parquet.metadata.num_rows)
-        return (start for start, _, values in self.records() if values is not None)
-
-    def read(self, first: int, number: int, offset: int, columns: Sequence[str]) -> list[tuple[bytes, Values]]:
-        """Read `number` rows from row `first` (Parquet) or an offset (text): bytes, and values or a reason."""
-        records = self.records(offset, first, number, columns)
-        return list(itertools.islice(((raw, values) for _, raw, values in records if values is not None), number))
+                yield raw, line.split(self._delimiter) if line or len(self.columns) == 1 else []
 
 
-def _read_parquet(file: Any, first: int, stop: int, columns: list[str]) -> Iterator[Values]:
-    sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
-    starts = list(itertools.accumulate(sizes, initial=0))
-    groups = [g for g in range(len(sizes)) if starts[g] < stop and first < starts[g + 1]]
-    if not groups:
-        return
+def _read_parquet(file: Any) -> Iterator[Values]:
     try:
-        table = file.read_row_groups(groups, columns=columns)
+        for batch in file.iter_batches():
+            yield from batch.to_pylist()
     except (OSError, ValueError) as error:
         raise ValueError(str(error).splitlines()[0].removesuffix(".")) from error
-    yield from table.slice(first - starts[groups[0]], stop - first).to_pylist()
 
 
 def _parse_row(raw: bytes) -> Values | None:
@@ -509,10 +483,10 @@ def _not_utf8(error: UnicodeDecodeError) -> str:
     return f"not UTF-8: byte 0x{error.object[error.start]:02x}"
 
 
-def _split_lines(file: io.BufferedIOBase, offset: int) -> Iterator[tuple[int, bytes]]:
-    """Yield lines with their offsets, without the byte-order mark."""
-    longest = compressed.LONGEST_LINE
-    file.seek(offset)
+def _split_lines(file: io.BufferedIOBase) -> Iterator[bytes]:
+    """Yield all lines, without the byte-order mark."""
+    longest, offset = compressed.LONGEST_LINE, 0
+    file.seek(0)
     while line := file.readline(longest + 1):
         if len(line) > longest:
             raise ValueError(f"the line at byte {offset} has more than {longest} bytes: it is not text")
@@ -520,7 +494,7 @@ def _split_lines(file: io.BufferedIOBase, offset: int) -> Iterator[tuple[int, by
             raise ValueError(f"it {problem}")
         if offset == 0 and line.startswith(codecs.BOM_UTF8):
             offset, line = len(codecs.BOM_UTF8), line.removeprefix(codecs.BOM_UTF8)
-        yield offset, line
+        yield line
         offset += len(line)
 
 
@@ -528,18 +502,18 @@ def _decode_line(raw: bytes) -> str:
     return raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
 
 
-def _split_records(lines: Iterator[tuple[int, bytes]], delimiter: str) -> Iterator[tuple[int, bytes, list[str] | str]]:
-    """Yield records of delimited text: offset, bytes, and the fields or the reason why there are none.
+def _split_records(lines: Iterator[bytes], delimiter: str) -> Iterator[tuple[bytes, list[str] | str]]:
+    """Yield records of quoted text like `OpenTable._split`.
 
-    A blank line has no fields. Reading is strict, because a lenient reader would drop a stray quote from a text, or
+    Reading is strict, because a lenient reader would drop a stray quote from a text, or
     read the rest of the file into it. After a quote that is not closed, reading continues on the next line.
     """
-    pending, held = deque[tuple[int, bytes]](), list[tuple[int, bytes]]()
+    pending, held = deque[bytes](), list[bytes]()
 
     def feed() -> Iterator[str]:
         while line := pending.popleft() if pending else next(lines, None):
             held.append(line)
-            yield f"{_decode_line(line[1])}\n".replace("\r", _CR)
+            yield f"{_decode_line(line)}\n".replace("\r", _CR)
 
     while True:
         held.clear()
@@ -547,11 +521,11 @@ def _split_records(lines: Iterator[tuple[int, bytes]], delimiter: str) -> Iterat
         try:
             with _long_cells():
                 fields = next(csv.reader(feed(), delimiter=delimiter, strict=True))
-            fields = _restore(fields) if any(b"\r" in line for _, line in held) else fields
+            fields = _restore(fields) if any(b"\r" in line for line in held) else fields
         except StopIteration:
             return
         except (csv.Error, UnicodeDecodeError) as error:
             fields = _not_utf8(error) if isinstance(error, UnicodeDecodeError) else _csv_problem(error)
             pending.extendleft(reversed(held[1:]))
             del held[1:]
-        yield held[0][0], b"".join(line for _, line in held), fields
+        yield b"".join(held), fields

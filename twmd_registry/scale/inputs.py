@@ -229,7 +229,7 @@ def _records(file: Any, path: str, columns: Columns) -> Iterator[tuple[bytes, Va
                 content = read_whole(name, lambda: nullcontext(opened), MAX_UNPACKED)
                 yield from ((b"", values) for values in read_array(name, content.decode("utf-8-sig")) or ())
                 return
-        for _, raw, values in OpenTable(opened, form, quoted_tsv=columns.quoted_tsv).records():
+        for raw, values in OpenTable(opened, form, quoted_tsv=columns.quoted_tsv).records():
             if values is not None:
                 yield raw, values
     except FileError:
