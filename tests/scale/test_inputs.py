@@ -95,7 +95,7 @@ def test_files_are_sorted_and_others_are_named(tmp_path: Path) -> None:
     for name in "x/b.jsonl x/a.json y/c.ndjson x/.hidden.jsonl x/_SUCCESS x/_sub/d.jsonl x/read.me".split():
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         write_jsonl(tmp_path / name, SEGMENTS)
-    with pytest.warns(TwmdWarning, match=r"passed over: .*read\.me\."):
+    with pytest.warns(TwmdWarning, match=r"skipped files .*read\.me\."):
         found = list_files([str(tmp_path / "y"), f"file://{tmp_path}/x"])
     assert [Path(file.path).name for file in found] == ["c.ndjson", "a.json", "b.jsonl"]
     assert [Path(file.path).name for file in list_files([f"{tmp_path}/*/?.json*"])] == ["a.json", "b.jsonl"]
@@ -110,8 +110,8 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "number.json", "[3]")
     for names, columns, word in [
         (["none.jsonl"], Columns(), "no such file"),
-        (["*.bz2"], Columns(), "names no file"),
-        (["rows.xml"], Columns(), "ends in one of"),
+        (["*.bz2"], Columns(), "matches no file"),
+        (["rows.xml"], Columns(), "must end in one of"),
         (["rows.jsonl", "r*.jsonl"], Columns(), "named 2 times"),
         (["cut.jsonl.gz"], Columns("none"), "cannot read"),
         (["number.json"], Columns(), "number.json"),

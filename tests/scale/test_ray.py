@@ -86,7 +86,7 @@ def test_killed_worker_and_interrupted_run_lose_and_double_nothing(
     assert sum(pq.read_metadata(path).num_rows for path in out.glob("*.parquet")) == 9
     with pytest.raises(FileError, match="not empty"):
         score_files(own, [str(data)], str(out))
-    with pytest.raises(SpecError, match="metrics are not"):
+    with pytest.raises(SpecError, match="metrics differ"):
         score_files(scorers(MODEL, "idf"), [str(data)], str(out), resume=True)
     with pytest.warns(TwmdWarning, match="could not be scored: 1 of 24"):
         record = score_files(own, [str(data)], str(out), resume=True, num_workers=1)

@@ -1,4 +1,4 @@
-"""Scoring data sets larger than a machine, on Ray Data."""
+"""Score data sets that are too large for one machine, on Ray Data."""
 
 from twmd_registry.files.tables import Columns
 from twmd_registry.scale.dataset import score_dataset

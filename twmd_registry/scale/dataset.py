@@ -1,4 +1,4 @@
-"""Scores as columns of a data set of Ray's: one pass by a pool of actors, two where a score depends on all rows."""
+"""Add score columns to a Ray data set with a pool of actors: in one pass, or two if scores depend on all rows."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from twmd_registry.registry.signature import Signature
 from twmd_registry.scale.inputs import PLACE, REJECTED, REJECTS, SUMMARY, check_row
 
 Metrics = str | MetricSpec | Scorer | Sequence[str | MetricSpec | Scorer]
-"""The metrics of a data set."""
+"""The metrics to score a data set by."""
 _BATCH = 1000
-"""Rows that are scored at once."""
+"""Rows per batch."""
 _RETRIES = 5
-"""How often rows are scored again whose worker died; Ray's default is for ever."""
+"""How often Ray retries the rows of a worker that died; its default is forever."""
 _SUMS = "sums"
 
 
@@ -57,32 +57,33 @@ def score_dataset(
 ) -> Any:
     """Add scores to a data set: ``NAME``, and ``NAME_precision``, ``NAME_recall``, ``NAME_f1`` of a two-sided metric.
 
-    The data set is scored when it is consumed, by actors with a model each. ``centering=corpus``, ``idf=corpus`` and
-    ``idf=references`` take a pass of their own over all rows, now. Scores are those of `Scorer.score` for all rows.
+    The data set is scored when it is consumed, by actors with one model each. ``centering=corpus``, ``idf=corpus`` and
+    ``idf=references`` need another pass over all rows, which runs immediately. Scores equal `Scorer.score`'s for all
+    rows.
 
     Args:
         dataset: A `ray.data.Dataset`.
         metrics: A metric's name, a signature, a specification, a scorer, or several of them.
         prediction: The column of the predictions.
-        reference: The column of the references (texts, or lists of texts), or several columns; ``references`` or
-            ``reference`` if not given.
-        num_workers: The most actors that score; as many as Ray has GPUs, or else CPUs, if not given.
-        num_gpus: GPUs of each actor, 0.5 for two that share one; 1 if Ray has any and not given.
-        strict: Whether a row that cannot be scored is an error; if not, its scores are null, and the column
-            ``rejected`` says why.
+        reference: The column of the references (texts, or lists of texts), or several columns; defaults to
+            ``references`` or ``reference``.
+        num_workers: Maximum number of actors; defaults to Ray's number of GPUs, or else of CPUs.
+        num_gpus: GPUs per actor, 0.5 if two share one; defaults to 1 if Ray has any.
+        strict: Whether to raise an error for a row that cannot be scored. Otherwise its scores are null, and the column
+            ``rejected`` has the reason.
 
     Returns:
-        The data set with more columns.
+        The data set with the new columns.
 
     Raises:
-        InputError: The data set is of another kind, lacks a column, has both usual columns of references, or already
-            has a column of scores. A bad row raises Ray's error when it is consumed.
+        InputError: It is not a Ray data set, lacks a column, has both default columns of references, or already has a
+            column of scores. A bad row raises Ray's error when it is consumed.
         SpecError: There is no metric, one has ``centering=batch``, or Ray has fewer GPUs than an actor needs.
         ModelError: As for `Scorer.score`.
         MissingExtraError: As for `Scorer.score`, or Ray is not installed.
     """
-    given = [metrics] if isinstance(metrics, str | MetricSpec | Scorer) else metrics
-    scorers = check_metrics([load(one) if isinstance(one, MetricSpec) else one for one in given])
+    listed = [metrics] if isinstance(metrics, str | MetricSpec | Scorer) else metrics
+    scorers = check_metrics([load(metric) if isinstance(metric, MetricSpec) else metric for metric in listed])
     if not isinstance(dataset, import_ray().data.Dataset):
         raise InputError(f"expected a ray.data.Dataset (ray.data.read_parquet, from_huggingface); got {type(dataset)}.")
     names = (reference,) if isinstance(reference, str) else tuple(reference or ())
@@ -93,51 +94,51 @@ def score_dataset(
 
 
 def check_metrics(metrics: Sequence[Scorer | str]) -> list[Scorer]:
-    """Return the scorers of metrics; refuse those that rows of a data set of Ray's cannot have."""
+    """Return the scorers of metrics; refuse metrics that need sources or the order of rows, which Ray does not keep."""
     scorers = check_scorers(metrics)
-    for given in scorers:
-        check_needs_no_sources(given)
-        if any(member.requested.padding for member in given.members):
-            raise SpecError("padding takes all pairs in order, and rows on Ray have none: leave it out (padding=none).")
-        if any(member.requested.centering.kind == "batch" for member in given.members):
+    for scorer in scorers:
+        check_needs_no_sources(scorer)
+        if any(member.requested.padding for member in scorer.members):
+            raise SpecError("padding depends on the order of rows, which Ray does not keep: set padding=none.")
+        if any(member.requested.centering.kind == "batch" for member in scorer.members):
             raise SpecError(
-                "centering=batch depends on the order of rows, and a data set of Ray's has none: take centering=corpus "
-                "(all rows, in two passes), centering=background:FILE (twmd fit mean), or none."
+                "centering=batch depends on the order of rows, which Ray does not keep: set centering=corpus (all "
+                "rows, in two passes), centering=background:FILE (twmd fit mean), or centering=none."
             )
     return scorers
 
 
 class ScoringJob:
-    """What every worker does: scorers, their signatures and hashes (`ScoreSet`) as the driver has them, and columns.
+    """The scorers and columns of every worker, with the driver's signatures and hashes (see `ScoreSet`).
 
     Attributes:
-        summarise: Whether to add the columns of the output of `score_files`.
+        summarise: Whether to add the columns that `score_files` writes.
     """
 
     def __init__(
         self, scorers: Sequence[Scorer], columns: Columns, *, strict: bool = True, summarise: bool = False
     ) -> None:
-        """Load the models, for their signatures."""
+        """Load the models to get their signatures."""
         self.scorers, self.columns, self.strict, self.summarise = scorers, columns, strict, summarise
-        self.signatures = [given.signature for given in scorers]
-        self.hashes = [merge_hashes(member.backend.hashes for member in given.members) for given in scorers]
+        self.signatures = [scorer.signature for scorer in scorers]
+        self.hashes = [merge_hashes(member.backend.hashes for member in scorer.members) for scorer in scorers]
 
     def names(self) -> list[str]:
         """Return the columns of the scores."""
         return list(_columns_of(self.scorers, []))
 
     def read(self, batch: Any) -> tuple[Segments, list[int], list[str | None]]:
-        """Return the rows of a batch (`pyarrow.Table`) that can be scored, their numbers in it, and of every row why it
-        cannot; refuse another model than the driver's, and with `strict` such a row.
+        """Return the rows of a batch (`pyarrow.Table`) that can be scored, their numbers, and for every row the reason
+        why it cannot be scored, if any. Refuse a model that differs from the driver's, and with `strict` a bad row.
         """
-        for given, wanted in zip(self.scorers, self.signatures, strict=True):
-            if given.signature != wanted:
-                hint = "install the same model and package on all"
-                raise ModelError(f"this worker would score by {given.signature}, not by {wanted}: {hint}.")
-        wanted_columns = [name for name in self.columns.wanted if name in batch.column_names]
+        for scorer, signature in zip(self.scorers, self.signatures, strict=True):
+            if scorer.signature != signature:
+                hint = "install the same model and package on every machine"
+                raise ModelError(f"this worker would score by {scorer.signature}, not by {signature}: {hint}.")
+        text_columns = [name for name in self.columns.wanted if name in batch.column_names]
         known = batch[REJECTED].to_pylist() if REJECTED in batch.column_names else [None] * batch.num_rows
         segments, rows, reasons = Segments([], []), list[int](), list[str | None](known)
-        for row, values in enumerate(batch.select(wanted_columns).to_pylist()):
+        for row, values in enumerate(batch.select(text_columns).to_pylist()):
             found = check_row(values, self.columns) if reasons[row] is None else reasons[row]
             if isinstance(found, tuple):
                 segments.predictions.append(found[0])
@@ -150,52 +151,52 @@ class ScoringJob:
         return segments, rows, reasons
 
 
-def check_columns(there: Sequence[str], job: ScoringJob) -> None:
-    """Refuse a data set without the columns of texts, or with columns that the scores would replace."""
+def check_columns(present: Sequence[str], job: ScoringJob) -> None:
+    """Refuse a data set that lacks a column of texts, or has a column that scores would replace."""
     columns = job.columns
-    missing = [name for name in (columns.prediction, *columns.references) if name not in there]
-    usual = [name for name in USUAL_REFERENCES if name in there]
+    missing = [name for name in (columns.prediction, *columns.references) if name not in present]
+    usual = [name for name in USUAL_REFERENCES if name in present]
     if not missing and not columns.references and not usual:
         missing = list(USUAL_REFERENCES)
     if missing:
-        raise InputError(f"{no_column(missing, there)}.")
+        raise InputError(f"{no_column(missing, present)}.")
     if not columns.references and len(usual) > 1:
-        raise InputError(f"the data set has columns {' and '.join(map(repr, usual))}: choose by reference=NAME.")
-    check_free(there, job)
-    if REJECTED in there:
-        raise InputError(f"the data set has a column {REJECTED!r}, which says why a row has no scores: rename it.")
+        raise InputError(f"the data set has columns {' and '.join(map(repr, usual))}: choose one with reference=NAME.")
+    check_free(present, job)
+    if REJECTED in present:
+        raise InputError(f"the data set has a column {REJECTED!r}, where reasons are written: rename it.")
 
 
-def check_free(there: Sequence[str], job: ScoringJob) -> None:
-    """Refuse a data set with columns that the scores would replace."""
+def check_free(present: Sequence[str], job: ScoringJob) -> None:
+    """Refuse a data set with a column that scores would replace."""
     for name in job.names():
-        if name in there:
-            raise InputError(f"the data set has a column {name!r} already: rename it.")
+        if name in present:
+            raise InputError(f"the data set already has a column {name!r}: rename it.")
 
 
 def choose_workers(number: int | None, gpus: float | None, device: str) -> tuple[int, float]:
-    """Return the most actors and the GPUs of each, for a device as in `RunOptions`; SpecError if Ray has less."""
+    """Return the maximum number of actors and the GPUs per actor; raise SpecError if Ray has fewer GPUs."""
     resources = import_ray().cluster_resources()
     available = resources.get("GPU", 0.0)
     share = gpus if gpus is not None else float(available > 0 and device != "cpu")
     if share > available:
-        raise SpecError(f"a worker would need {share:g} GPUs, but Ray has {available:g}: lower --num-gpus.")
+        raise SpecError(f"every worker needs {share:g} GPUs, but Ray has {available:g}: lower --num-gpus.")
     return number or max(1, int(available / share if share else resources.get("CPU", 1.0))), share
 
 
 def add_scores(dataset: Any, job: ScoringJob, sums: CorpusSums, workers: tuple[int, float]) -> Any:
-    """Return the data set with scores, made when it is consumed."""
+    """Return the data set with columns of scores, which are computed when it is consumed."""
     return _map(dataset, _Score, (job, sums), workers)
 
 
 def sum_corpus(datasets: Sequence[Any], job: ScoringJob, workers: tuple[int, float]) -> CorpusSums:
-    """Return the sums over all rows that scores depend on: a pass over the data, where they depend on any."""
-    if not any(member.requested.needs_corpus for given in job.scorers for member in given.members):
+    """Return the sums over all rows that scores depend on; without any, skip this pass over the data."""
+    if not any(member.requested.needs_corpus for scorer in job.scorers for member in scorer.members):
         return {}
     sums, *others = [_map(dataset, _Sum, (job,), workers) for dataset in datasets]
     found = sums.union(*others).aggregate(_make_addition()) if others else sums.aggregate(_make_addition())
     if not found or found[_SUMS] is None:
-        raise InputError("there is nothing to score: no row can be scored.")
+        raise InputError("nothing to score: no row can be scored.")
     return _unpack(found[_SUMS])
 
 
@@ -215,7 +216,7 @@ def _map(dataset: Any, worker: type, arguments: tuple[Any, ...], workers: tuple[
 
 @dataclass
 class _Sum:
-    """An actor of the first pass: the sums of a batch."""
+    """An actor of the first pass, which sums a batch."""
 
     job: ScoringJob
 
@@ -226,7 +227,7 @@ class _Sum:
         sums: CorpusSums = {}
         if rows:
             groups: dict[Hashable, list[Backend]] = {}
-            for backend in (member.backend for given in self.job.scorers for member in given.members):
+            for backend in (member.backend for scorer in self.job.scorers for member in scorer.members):
                 groups.setdefault(backend.share_key, []).append(backend)
             pairs = make_pairs(segments)
             for group in groups.values():
@@ -260,7 +261,7 @@ def _add(contents: Iterable[bytes]) -> bytes | None:
 
 
 def _make_addition() -> Any:
-    """Return the aggregation of Ray's that adds sums."""
+    """Return a Ray aggregation that adds sums."""
     from ray.data.aggregate import AggregateFnV2
 
     class Addition(AggregateFnV2):  # type: ignore[misc]
@@ -278,12 +279,12 @@ def _make_addition() -> Any:
 
 @dataclass
 class _PartOfCorpus(Hooks):
-    """Hooks of a batch: the sums are those of all rows."""
+    """Hooks of a batch, with the sums over all rows."""
 
     known_sums: CorpusSums
 
     def sums(self, group: Sequence[Backend]) -> CorpusSums | None:
-        """Return the group's sums; None where no score needs any."""
+        """Return a group's sums."""
         prefix = f"{_name_group(group)} "
         return {
             name.removeprefix(prefix): values for name, values in self.known_sums.items() if name.startswith(prefix)
@@ -292,7 +293,7 @@ class _PartOfCorpus(Hooks):
 
 @dataclass
 class _Score:
-    """An actor of the second pass, or the only one: the scores of a batch."""
+    """An actor of the last pass, which scores a batch."""
 
     job: ScoringJob
     sums: CorpusSums
@@ -332,23 +333,23 @@ class _Score:
 
 
 def names_of(scorers: Iterable[Scorer]) -> list[str]:
-    """Return a column name for every scorer: its metric, numbered from the second of the same metric on."""
-    metrics = [str(given.requested.metric) for given in scorers]
+    """Return a column name per scorer: its metric, numbered from the second scorer of that metric on."""
+    metrics = [str(scorer.requested.metric) for scorer in scorers]
     times = [metrics[: i + 1].count(metric) for i, metric in enumerate(metrics)]
     return [metric if time == 1 else f"{metric}_{time}" for metric, time in zip(metrics, times, strict=True)]
 
 
 def _columns_of(scorers: Sequence[Scorer], scores: Sequence[ScoreSet]) -> dict[str, Sequence[float]]:
-    """Return scores as columns, ``NAME``, and ``NAME_SIDE`` of a two-sided metric; without scores, no rows."""
+    """Return scores as columns: ``NAME``, and ``NAME_SIDE`` for a two-sided metric; empty without scores."""
     columns: dict[str, Sequence[float]] = {}
-    for i, (name, given) in enumerate(zip(names_of(scorers), scorers, strict=True)):
+    for i, (name, scorer) in enumerate(zip(names_of(scorers), scorers, strict=True)):
         columns[name] = scores[i].scores if scores else []
-        for output in OUTPUTS if given.requested.output is not None else ():
+        for output in OUTPUTS if scorer.requested.output is not None else ():
             columns[f"{name}_{output}"] = getattr(scores[i], output) if scores else []
     return columns
 
 
 def raised_by_worker(error: BaseException) -> TwmdError | None:
-    """Return the error of this package that a worker raised; Ray keeps its class and message in the text of its own."""
+    """Return the error of this package that a worker raised, whose class and message are in the text of Ray's error."""
     found = re.findall(r"twmd_registry\.errors\.(\w+): (.+)", str(error))
     return getattr(errors, found[-1][0])(found[-1][1]) if found else None

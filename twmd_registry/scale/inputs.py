@@ -1,8 +1,8 @@
-"""Input files on any file system of Ray's, and the rows of those that Ray's own readers would change.
+"""Input files on any of Ray's file systems, and the rows of text files.
 
-Ray 2.60 reads JSON lines by pandas and CSV by pyarrow, which take the texts ``007`` and ``2020-01-01`` for a number and
-a date; a single bad line costs the file, and rows have no number. So text is read here by the reader of all commands,
-through Ray's `FileBasedDatasource` (`twmd_registry.scale.reader`); Parquet, which has types, is read by Ray.
+Ray 2.60 reads JSON lines with pandas and CSV with pyarrow. They turn the texts ``007`` and ``2020-01-01`` into a number
+and a date, reject a whole file for one bad line, and do not number rows. Text is therefore read by this package's
+reader, through Ray's `FileBasedDatasource` (`twmd_registry.scale.reader`). Ray reads Parquet, which has types.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from twmd_registry.files.tables import (
 from twmd_registry.messages import warn
 
 ROW, REJECTED, SUMMARY, PLACE = "row_hash", "rejected", "summary", "place"
-"""Columns of the output: a row's number, unique in the data set, by which Ray's checkpoints know it; why it could not
-be scored; in one row of every batch, what the record needs; and, in its path, whether it was rejected.
+"""Columns of the output: a row's unique number, for Ray's checkpoints; why it could not be scored; facts for the
+record, in one row per batch; and the folder of rejected rows, which becomes part of the path.
 """
 FILE, NUMBER = "input_file", "input_row"
-"""Columns of rows of text: where a row is."""
+"""Columns of rows from text files: the file, and the row's number in it."""
 RESERVED = {ROW, REJECTED, SUMMARY, PLACE, FILE, NUMBER}
 REJECTS = "_rejected"
-"""The folder of rejected rows in the output folder; readers of Parquet pass over names that begin like this."""
+"""The folder of rejected rows in the output folder; readers of Parquet skip names that start with ``_``."""
 _BUFFER = 1 << 20
 _BLOCK_ROWS = 1000
 _TRIED = 100
-"""Rows of the first file of every form that are checked before anything is scored."""
+"""Rows to check in the first file of every format before anything is scored."""
 _SHOWN, _SHOWN_FILES = 500, 5
-"""Characters of a rejected row, and files that were passed over, that are shown."""
+"""Characters of a rejected row to show, and skipped files to name."""
 
 
 class InputFile(NamedTuple):
@@ -61,9 +61,9 @@ class InputFile(NamedTuple):
     Attributes:
         filesystem: Its `pyarrow.fs.FileSystem`.
         path: Its path there.
-        name: Its path or URL, as the user may read it.
+        name: Its path or URL, for messages.
         bytes: Its size.
-        version: Its time of change, as text.
+        version: Its modification time, as text.
     """
 
     filesystem: Any
@@ -74,7 +74,7 @@ class InputFile(NamedTuple):
 
 
 def find_filesystem(url: str) -> tuple[Any, str]:
-    """Return the `pyarrow.fs.FileSystem` of a path or URL, pyarrow's own or by fsspec, and the path there."""
+    """Return the file system of a path or URL (pyarrow's, or fsspec's wrapped as such) and the path there."""
     from pyarrow import fs
 
     if "://" not in url:
@@ -95,29 +95,27 @@ def find_filesystem(url: str) -> tuple[Any, str]:
 
 
 def list_files(inputs: Sequence[str]) -> list[InputFile]:
-    """Return the tables of every path, pattern or folder, in the order given, sorted by name within each; warn of other
-    files that a pattern or folder names.
-    """
+    """Return the tables of every path, pattern or folder, sorted by name within each; warn about other files there."""
     found, others = list[InputFile](), list[str]()
-    for given in inputs:
-        files = _find_files(given)
+    for pattern in inputs:
+        files = _find_files(pattern)
         tables = [file for file in files if form_of(file.path) in TABLE_SUFFIXES]
         if not tables:
-            suffixes = f"{', '.join(TABLE_SUFFIXES)}, and may end in {' or '.join(PACKED)} after that"
-            raise FileError(f"{given}: the name of an input file ends in one of {suffixes}.")
+            suffixes = f"{', '.join(TABLE_SUFFIXES)}, optionally followed by {' or '.join(PACKED)}"
+            raise FileError(f"{pattern}: the name of an input file must end in one of {suffixes}.")
         found += tables
         others += [file.name for file in files if file not in tables]
     for name, times in Counter(file.name for file in found).items():
         if times > 1:
-            raise FileError(f"{name} is named {times} times: every row is scored once.")
+            raise FileError(f"{name} is named {times} times: name it once.")
     if others:
         more = ", ..." if len(others) > _SHOWN_FILES else ""
-        warn(f"files that are no tables by their names, passed over: {', '.join(others[:_SHOWN_FILES])}{more}.")
+        warn(f"skipped files whose names do not end like a table's: {', '.join(others[:_SHOWN_FILES])}{more}.")
     return found
 
 
 def _find_files(pattern: str) -> list[InputFile]:
-    """Return the files of a path, a pattern or a folder (but for ``.*`` and ``_*`` in it), sorted by name."""
+    """Return the files of a path, pattern or folder (without ``.*`` and ``_*`` in it), sorted by name."""
     from fsspec.implementations.arrow import ArrowFSWrapper
 
     filesystem, path = find_filesystem(pattern)
@@ -137,7 +135,7 @@ def _find_files(pattern: str) -> list[InputFile]:
         reason = "there is no such file" if missing else str(error).splitlines()[0].removesuffix(".")
         raise FileError(f"cannot read {pattern}: {reason}.") from error
     if not about:
-        raise FileError(f"{pattern} names no file.")
+        raise FileError(f"{pattern} matches no file.")
     start = pattern.partition("://")[0] + "://" if "://" in pattern and not pattern.startswith("file://") else ""
     return [
         InputFile(filesystem, name, start + name, int(info.get("size") or 0), str(info.get("mtime") or ""))
@@ -146,8 +144,8 @@ def _find_files(pattern: str) -> list[InputFile]:
 
 
 def check_first_rows(files: Sequence[InputFile], columns: Columns) -> None:
-    """Refuse the first file of a form if none of its first rows can be scored: then the name of a column is wrong. Warn
-    of quotes in TSV.
+    """Refuse a format if none of the first rows of its first file can be scored, because a column's name is probably
+    wrong. Warn about quotes in TSV.
     """
     if columns.quoted_tsv:
         check_quoted("--quoted-tsv", map(form_of, (file.path for file in files)))
@@ -178,14 +176,15 @@ def _opened(file: InputFile) -> Any:
 def check_row(
     values: Values, columns: Columns, raw: bytes = b"", header: str | None = None
 ) -> tuple[str, list[str]] | str:
-    """Return the prediction and the references of a row, or why it cannot be scored, with the row; `header` names the
-    file of delimited text, in which an empty cell is an absent text.
+    """Return a row's prediction and references, or why it cannot be scored, with the row.
+
+    `header` names a file of delimited text, where an empty cell is a missing text.
     """
     try:
         if isinstance(values, str):
             reason = values
         elif taken := sorted(RESERVED & values.keys()):
-            reason = f"the output has a column {taken[0]!r} of its own: rename this one"
+            reason = f"{taken[0]!r} is the name of a column of the output: rename this one"
         else:
             return TableRow("", values, header=header).segment(columns)
     except FileError as error:
@@ -195,9 +194,10 @@ def check_row(
 
 
 def read_blocks(file: Any, path: str, columns: Columns) -> Iterator[Any]:
-    """Yield the rows of a text file, open as `pyarrow.NativeFile`, as tables of typed columns: those of the references
-    are lists of texts, all others are texts, of other JSON values their JSON; `FILE` and `NUMBER` (from 0) say where a
-    row is. A row that cannot be scored has its reason in the column `REJECTED`.
+    """Yield the rows of a text file, open as `pyarrow.NativeFile`, as tables with typed columns.
+
+    References are lists of texts. All other columns are texts, or JSON for values that are not texts. `FILE` and
+    `NUMBER` (from 0) locate a row. `REJECTED` has the reason why a row cannot be scored.
     """
     name = path.rpartition("/")[2]
     seed = int.from_bytes(sha256(path.encode()).digest()[:8], "little")
@@ -217,7 +217,7 @@ def read_blocks(file: Any, path: str, columns: Columns) -> Iterator[Any]:
 
 
 def _records(file: Any, path: str, columns: Columns) -> Iterator[tuple[bytes, Values]]:
-    """Yield the rows of a file of any form: bytes (none of Parquet and arrays), and values or why there are none."""
+    """Yield a file's rows: bytes (none for Parquet and arrays), and values or the reason why there are none."""
     form, name = form_of(path), path.rpartition("/")[2]
     try:
         buffered = io.BufferedReader(file, _BUFFER)
@@ -240,7 +240,7 @@ def _records(file: Any, path: str, columns: Columns) -> Iterator[tuple[bytes, Va
 
 
 def _typed(values: dict[str, Any], columns: Columns) -> dict[str, Any]:
-    """Return the values of a row with the types of their columns."""
+    """Convert a row's values to the types of their columns."""
     references = columns.references or USUAL_REFERENCES
     row = dict[str, Any]()
     for name, value in values.items():
@@ -270,12 +270,12 @@ def _table(rows: Sequence[dict[str, Any]], columns: Columns) -> Any:
 
 
 def short_names(files: Sequence[InputFile]) -> list[str]:
-    """Return the names of files without the folder that all have in common."""
+    """Return the names of files without their common folder."""
     folders = [Path(file.path).parent.parts for file in files]
     common = len(list(itertools.takewhile(lambda names: len(set(names)) == 1, zip(*folders, strict=False))))
     return ["/".join(Path(file.path).parts[common:]) for file in files]
 
 
 def is_parquet(file: InputFile) -> bool:
-    """Return whether Ray reads a file itself."""
+    """Return whether Ray reads a file with its own reader."""
     return form_of(file.path) in PARQUET_SUFFIXES

@@ -1,4 +1,4 @@
-"""Ray's reader of text files with columns."""
+"""A Ray reader of text files with columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twmd_registry.scale.inputs import InputFile, is_parquet, read_blocks
 
 
 class TableFiles(FileBasedDatasource):  # type: ignore[misc]
-    """JSON lines and arrays, CSV and TSV, read as by all commands, block by block."""
+    """JSON lines and arrays, CSV and TSV, read block by block with this package's reader."""
 
     def __init__(self, paths: Sequence[str], columns: Columns, **settings: Any) -> None:
         """Store the columns that hold texts."""
@@ -21,16 +21,14 @@ class TableFiles(FileBasedDatasource):  # type: ignore[misc]
         self._columns = columns
 
     def _open_input_source(self, filesystem: Any, path: str, **_: Any) -> Any:
-        return filesystem.open_input_file(path)  # it can be read again from its start, which a stream cannot
+        return filesystem.open_input_file(path)  # the reader seeks, which a stream cannot
 
     def _read_stream(self, file: Any, path: str) -> Iterator[Any]:
         return read_blocks(file, path, self._columns)
 
 
 def read_files(files: Sequence[InputFile], columns: Columns) -> list[Any]:
-    """Return the data sets of some files: one for every file system, of Parquet and of text. Rows have the column
-    `twmd_registry.scale.inputs.ROW`.
-    """
+    """Return data sets with the column `ROW`: for every file system, one of its Parquet and one of its text files."""
     groups = list[tuple[bool, Any, list[str]]]()
     for file in files:
         kind = is_parquet(file)

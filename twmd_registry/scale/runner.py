@@ -1,4 +1,4 @@
-"""Score files into files with Ray Data: read, score, write, resume from Ray's checkpoints, and write a record."""
+"""Score files with Ray Data: read, score, write Parquet and a record; resume from Ray's checkpoints."""
 
 from __future__ import annotations
 
@@ -56,13 +56,16 @@ _LOG_LEVEL = "RAY_BACKEND_LOG_LEVEL"
 
 @dataclass(frozen=True)
 class DatasetScore:
-    """The mean score of a data set by a metric; signature with the number of references, its keys as text, and hashes
-    as in `ScoreSet`.
+    """The mean score of a data set by one metric.
 
     Attributes:
-        column: The column of the output that holds the scores.
-        sides: Means of precision, recall and F1 of a two-sided metric; empty for others.
-        counts: As in `Counts`, summed over batches: a text in two batches counts twice among distinct texts.
+        signature: The signature, with the number of references.
+        keys: Its keys, as text.
+        hashes: As in `ScoreSet`.
+        column: The output column with the scores.
+        score: The mean score.
+        sides: Mean precision, recall and F1 of a two-sided metric; empty for others.
+        counts: As in `Counts`, summed over batches. A text in two batches counts as two distinct texts.
     """
 
     signature: str
@@ -76,16 +79,17 @@ class DatasetScore:
 
 @dataclass(frozen=True)
 class ScoredDataset:
-    """The record of a finished run, ``record.json``; the Parquet files beside it hold the scores of rows.
+    """The record of a finished run, ``record.json``. The Parquet files in its folder hold every row's scores.
 
     Attributes:
         created: Date and time in UTC, ISO 8601.
-        inputs: The files: name without the folder that all have in common, and bytes.
+        inputs: The files, with name (without their common folder) and bytes.
         columns: The columns of the predictions and the references, and whether TSV was quoted.
         rows: Rows that were scored.
         rejected: Rows that could not be scored.
-        warnings: Warnings, the most common first, each with the number of batches that gave it.
-        environments: The different machines that scored.
+        metrics: The mean scores by metric.
+        warnings: Warnings with their number of batches, the most common first.
+        environments: The distinct environments of the workers.
         seconds: Wall time of the last run.
     """
 
@@ -119,23 +123,23 @@ def score_files(
     """Score files on Ray: read them, `score_dataset`, and write Parquet.
 
     Args:
-        metrics: Scorers, or names of metrics or signatures, at least 1.
-        files: Paths, patterns, folders, or URLs of them, of JSON lines and arrays, CSV, TSV or Parquet; of text also
-            compressed by gzip or xz.
-        output: The output folder, which every worker must see: Parquet files with all columns and the scores, rejected
-            rows in ``_rejected/``, and ``record.json``, written last.
+        metrics: Scorers, names of metrics, or signatures; at least one.
+        files: Paths, patterns, folders or URLs of JSON lines and arrays, CSV, TSV or Parquet. Text files may be
+            compressed with gzip or xz.
+        output: The output folder, which every worker must reach. It gets Parquet files with all columns and the scores,
+            rejected rows in ``_rejected/``, and at the end ``record.json``.
         columns: The columns that hold texts.
         num_workers: As for `score_dataset`.
         num_gpus: As for `score_dataset`.
-        resume: Whether to resume an interrupted run from Ray's checkpoints (in a folder next to `output`).
-        strict: Whether a row that cannot be scored ends the run.
+        resume: Whether to resume an interrupted run from Ray's checkpoints, which are in ``OUTPUT.checkpoint``.
+        strict: Whether to stop at a row that cannot be scored.
 
     Returns:
-        The record, as it was written.
+        The record.
 
     Raises:
         FileError: A file cannot be read or written; the output folder is not empty, or in use.
-        InputError: No row can be scored; or, with ``strict``, one cannot.
+        InputError: No row can be scored or, with ``strict``, one cannot.
         SpecError: There is no scorer, one has ``centering=batch``, or ``resume`` is set and the folder belongs to a run
             with other settings.
         ModelError: As for `Scorer.score`.
@@ -143,7 +147,7 @@ def score_files(
         TwmdError: Workers died repeatedly.
 
     Warns:
-        TwmdWarning: Rows were rejected; the warnings of the batches.
+        TwmdWarning: Rows were rejected. Warnings of the batches are repeated.
     """
     started = time.perf_counter()
     scorers = check_metrics(metrics)
@@ -152,7 +156,7 @@ def score_files(
     check_first_rows(found, columns)
     job = ScoringJob(scorers, columns, strict=strict, summarise=True)
     for loaded in scorers:
-        loaded.close()  # only the workers use models from here on
+        loaded.close()  # from here on only workers use models
     with _Folder(output) as folder:
         settings = {"signatures": job.signatures, "columns": columns, "inputs": [file[2:] for file in found]}
         if not folder.prepare(json.dumps(settings, indent=1), resume=resume):
@@ -166,7 +170,7 @@ def score_files(
 
 
 def _run(job: ScoringJob, found: Sequence[InputFile], folder: _Folder, workers: tuple[int, float]) -> None:
-    """Score and write all rows that no earlier run has written."""
+    """Score and write all rows that no earlier run wrote."""
     from ray.exceptions import RayError
 
     problem: TwmdError | None = None
@@ -197,22 +201,22 @@ def _write_scores(job: ScoringJob, found: Sequence[InputFile], folder: _Folder, 
 
 
 def _explain(error: Exception) -> TwmdError:
-    """Return the error of this package for one of Ray's."""
+    """Convert one of Ray's errors to this package's."""
     from ray.exceptions import RayActorError
 
     if cause := raised_by_worker(error):
         return cause
     if isinstance(error, RayActorError):
         return TwmdError(
-            "a worker died repeatedly while scoring the same rows: give it more memory, or look for a very long text, "
-            "then resume with --resume."
+            "a worker died repeatedly while scoring the same rows: add memory, or look for a very long text, and "
+            "continue with --resume."
         )
     reason = next((line for line in str(error).splitlines()[::-1] if line.strip()), type(error).__name__)
-    return TwmdError(f"Ray could not finish ({type(error).__name__}: {reason}): resume with --resume.")
+    return TwmdError(f"Ray could not finish ({type(error).__name__}: {reason}): continue with --resume.")
 
 
 class _Folder:
-    """The output folder, on any file system; local ones are locked."""
+    """The output folder, on any file system. A local folder is locked."""
 
     def __init__(self, url: str) -> None:
         self.url, (self.filesystem, self.path) = url, find_filesystem(url.rstrip("/") or url)
@@ -227,7 +231,7 @@ class _Folder:
             if self.filesystem.type_name == "local":
                 self._held.enter_context(filelock.FileLock(f"{self.path}/.lock", blocking=False))
         except OSError as error:
-            reason = "it is in use by another run: wait for it" if isinstance(error, filelock.Timeout) else error
+            reason = "another run is using it: wait for it" if isinstance(error, filelock.Timeout) else error
             raise FileError(f"cannot write {self.url}: {reason}.") from error
         return self
 
@@ -235,7 +239,7 @@ class _Folder:
         self._held.close()
 
     def files(self) -> list[str]:
-        """Return the paths of the files in it, sorted."""
+        """Return the paths of all files, sorted."""
         from pyarrow.fs import FileSelector, FileType
 
         found = self.filesystem.get_file_info(FileSelector(self.path, recursive=True))
@@ -247,30 +251,30 @@ class _Folder:
             return str(file.read().decode())
 
     def write(self, name: str, text: str) -> None:
-        """Write a file. Use a temporary name first if the file system could leave it half-written."""
+        """Write a file under a temporary name first, so that it is never half-written."""
         part = f"{self.path}/{name}.part"
         try:
             with self.filesystem.open_output_stream(part) as file:
                 file.write(text.encode())
             self.filesystem.move(part, f"{self.path}/{name}")
         except OSError as error:
-            hint = "make room, and go on with --resume"
+            hint = "free some space, and continue with --resume"
             raise FileError(f"cannot write {self.url}/{name}: {error.strerror or error}: {hint}.") from error
 
     def prepare(self, settings: str, *, resume: bool) -> bool:
-        """Write the settings of a run, or compare them with those of the run to resume; return whether it is done."""
+        """Write a run's settings, or compare them with the run to resume; return whether that is finished."""
         names = {path.removeprefix(f"{self.path}/") for path in self.files()}
         if names - {SETTINGS} and not resume:
-            raise FileError(f"{self.url} is not empty: give an empty folder, or go on with --resume.")
+            raise FileError(f"{self.url} is not empty: name an empty folder, or continue with --resume.")
         if names and SETTINGS not in names:
-            raise FileError(f"{self.url} has no {SETTINGS}: it is no output folder; give an empty one.")
+            raise FileError(f"{self.url} has no {SETTINGS}, so no run was started in it: name an empty folder.")
         if not names - {SETTINGS}:  # nothing was written yet, or the folder was deleted
             self.forget()
             self.write(SETTINGS, settings)
         before, now = json.loads(self.read(SETTINGS)), json.loads(settings)
         for name, what in (("signatures", "metrics"), ("columns", "columns"), ("inputs", "input files")):
             if before[name] != now[name]:
-                raise SpecError(f"--resume: the {what} are not those of {SETTINGS}: give them, or an empty folder.")
+                raise SpecError(f"--resume: the {what} differ from {SETTINGS}: use the same, or name an empty folder.")
         return RECORD in names
 
     def forget(self) -> None:
@@ -281,18 +285,18 @@ class _Folder:
 
 @contextlib.contextmanager
 def _on_ray() -> Iterator[None]:
-    """Use the Ray that this process is connected to, or a cluster's, or start one until the end."""
+    """Use the Ray that this process is connected to, or a cluster's; otherwise start one and stop it at the end."""
     ray = import_ray()
     begun = not ray.is_initialized()
     if begun:
-        given = os.environ.get(_LOG_LEVEL)
-        os.environ[_LOG_LEVEL] = given or "fatal"  # read by Ray's processes
+        log_level = os.environ.get(_LOG_LEVEL)
+        os.environ[_LOG_LEVEL] = log_level or "fatal"  # read by Ray's processes
         quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
         try:
             ray.init("auto", **quiet)
         except ConnectionError:
             ray.init("local", num_cpus=(os.cpu_count() or 1) + SPARE_CPUS, include_dashboard=False, **quiet)
-        if given is None:
+        if log_level is None:
             del os.environ[_LOG_LEVEL]
     context, logger = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
     before = context.enable_progress_bars, context.target_max_block_size, logger.level
@@ -308,7 +312,7 @@ def _on_ray() -> Iterator[None]:
 
 
 def _make_record(job: ScoringJob, found: Sequence[InputFile], folder: _Folder, seconds: float) -> ScoredDataset:
-    """Return the record of the output folder; raise `InputError` if no row was scored."""
+    """Return the record of the output folder; raise InputError if no row was scored."""
     import pyarrow.dataset
 
     names, columns, rows, rejected = names_of(job.scorers), job.names(), 0, 0
@@ -330,7 +334,7 @@ def _make_record(job: ScoringJob, found: Sequence[InputFile], folder: _Folder, s
             rows += table.num_rows
             sums.update({name: float(table[name].to_numpy().sum()) for name in columns})
     if not rows:
-        raise InputError(f"not one of {rejected} rows could be scored: see {REJECTS} in {folder.url}.")
+        raise InputError(f"none of {rejected} rows could be scored: see {REJECTS} in {folder.url}.")
     metrics = []
     for i, name in enumerate(names):
         whole = Signature(parse_signature(job.signatures[i]).spec, numbers[i].pop() if len(numbers[i]) == 1 else "var")
