@@ -147,10 +147,10 @@ def skip_without_extra(command: str) -> None:
 @pytest.mark.parametrize(
     ("line", "status", "words"),
     [
-        ("serve --host 0.0.0.0", 2, "0.0.0.0 can be reached from other machines: set an API key by --api-key-file FI"),
-        ("serve --host ::", 2, ":: can be reached from other machines"),
-        ("serve --host example.org", 2, "example.org can be reached from other machines"),
-        ("serve --api-key-file short.txt", 1, "short.txt has no API key: expected 16 or more ASCII characters"),
+        ("serve --host 0.0.0.0", 2, "other machines can reach 0.0.0.0: set an API key with --api-key-file FI"),
+        ("serve --host ::", 2, "other machines can reach ::"),
+        ("serve --host example.org", 2, "other machines can reach example.org"),
+        ("serve --api-key-file short.txt", 1, "short.txt has no API key: expected at least 16 ASCII characters"),
         ("serve --api-key-file none.txt", 1, "cannot read the API key none.txt: No such file or directory."),
         ("serve --mcp --port 1", 2, "--port applies to HTTP"),
         ("demo -m bleu", 2, "unknown metric 'bleu'"),

@@ -160,12 +160,12 @@ def test_push_takes_a_token_file_and_another_name(hub: MagicMock, push: Push, tm
 
 
 def test_refused_push_is_one_line_without_the_token_and_uploads_nothing(hub: MagicMock, push: Push) -> None:
-    assert "no token to write to the Hub" in error_of(push("twmd", "org/twmd", token=""))
+    assert "no token for the Hub" in error_of(push("twmd", "org/twmd", token=""))
     hub.create_repo.assert_not_called()
     hub.space_info.return_value.private = False
     assert "org/twmd exists and is public" in error_of(push("twmd", "org/twmd", "--private"))
     hub.create_repo.side_effect = RefusedError(f"no {TOKEN}")
-    assert "cannot write org/twmd (403): is there a network, may the token" in error_of(push("twmd", "org/twmd"))
+    assert "cannot write org/twmd (403): check the network, the token" in error_of(push("twmd", "org/twmd"))
     hub.upload_folder.assert_not_called()
 
 
@@ -175,7 +175,7 @@ def test_missing_network_and_offline_mode_are_one_line(
 ) -> None:
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", offline)
-    assert re.search(r"cannot write org/twmd \(\w+\): is there a network", error_of(push("twmd", "org/twmd")))
+    assert re.search(r"cannot write org/twmd \(\w+\): check the network", error_of(push("twmd", "org/twmd")))
 
 
 @pytest.mark.parametrize("content", [b" \n", b"two words", "tökén".encode(), b"\xff"])

@@ -151,8 +151,8 @@ def test_full_queue_refuses_and_late_requests_are_given_up(blocked: tuple[Servic
 
     *refused, late, after = asyncio.run(ask())
     assert [getattr(error, "status", None) for error in refused] == [504, 504, 429]
-    assert "there was no answer within 1 seconds" in str(refused[0])
-    assert "2 requests wait already" in str(refused[2])
+    assert "no answer within 1 seconds" in str(refused[0])
+    assert "2 requests are waiting" in str(refused[2])
     assert getattr(late, "status", None) == 504
     assert isinstance(after, dict)
 
@@ -186,7 +186,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("score", {"predictions": ["a"] * 4, "references": ["b"] * 4}, "4 pairs"),
     ("score", TEXTS | {"layer": 5}, "layer is unknown; the fields are"),
     ("list_metrics", {"metric": "twmd"}, "metric is unknown; the fields are"),
-    ("explain", {}, "there is no tool 'explain'; there"),
+    ("explain", {}, "no tool 'explain'; Choices"),
 ]
 
 
@@ -390,7 +390,7 @@ class TestRefusals:
             (b'{"predictions": ["a"], "predictions": ["b"], "references": ["a"]}', 422, "'predictions' occurs twice"),
             (b'{"predictions": ["a"], "references": [{"x": 1, "x": 2}]}', 422, "'x' occurs twice"),
             (MANY, 413, "the request has 1,001 pairs: send"),
-            (LONG, 413, "row 0 has a text of 20,001 letters"),
+            (LONG, 413, "row 0 has a text of 20,001 characters"),
             (b" " * 30_000_000, 413, "the body is too large: send at"),
         ],
     )
@@ -411,10 +411,10 @@ class TestRefusals:
             ("/align", ({"prediction": "a"},), 422, "reference is missing; the fields"),
             ("/nothing", (), 404, "Not Found"),
             ("/signature?metric=bleu", (), 422, "metric 'bleu' is not served here"),
-            ("/signature?name=twmd", (), 422, "'name' is no query parameter of"),
+            ("/signature?name=twmd", (), 422, "'name' is not a query parameter of"),
             ("/signature?metric=twmd&metric=sbert", (), 422, "'metric' twice"),
-            ("/score?metric=twmd", (ONE,), 422, "'metric' is no query parameter of"),
-            ("/align?x=", ({"prediction": "a", "reference": "a"},), 422, "'x' is no query parameter of"),
+            ("/score?metric=twmd", (ONE,), 422, "'metric' is not a query parameter of"),
+            ("/align?x=", ({"prediction": "a", "reference": "a"},), 422, "'x' is not a query parameter of"),
         ],
     )
     def test_wrong_request_gets_a_clear_answer(

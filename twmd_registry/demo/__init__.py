@@ -1,1 +1,1 @@
-"""A page on which scores can be tried: two texts, a file, a signature."""
+"""A page to try scores: two texts, a file, a signature."""

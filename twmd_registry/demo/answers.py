@@ -1,4 +1,4 @@
-"""What the page offers and answers: scores of two texts, scores of a table, a signature explained."""
+"""The page's choices and answers: scores of two texts or of a table, and the explanation of a signature."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ from twmd_registry.template import render
 
 METRICS = tuple(map(str, MetricName))
 MULTILINGUAL = "multilingual"
-"""The preset of the packaged model of many languages; the names of its other presets begin with it."""
+"""The preset of the packaged multilingual model. Names of its other presets start with it."""
 MANY = 10
-"""Languages of a preset that are counted, not named."""
+"""Number of languages from which a preset's label counts them instead of naming them."""
 AS_PRESET = "preset"
-"""The choice that leaves a key as the preset sets it."""
+"""The choice that keeps the preset's value."""
 SWEEPS = (AS_PRESET, "1", "2", "5", "10", CONVERGED)
 CENTERINGS = (AS_PRESET, *get_args(CenteringKind))
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 0.5
-"""Ends of the temperature slider: the papers' temperatures are from 0.01 to 0.3."""
+"""Ends of the temperature slider. The papers use 0.01 to 0.3."""
 
 
 @functools.cache
 def offered_presets() -> dict[str, str]:
-    """Return the presets that need packaged models only, with labels that name their languages."""
+    """Return the presets of packaged models, with labels that name their languages."""
     labels: dict[str, str] = {}
     for (metric, name), preset in presets().items():
         if preset_for(metric, name) == name:
@@ -70,7 +70,7 @@ def offered_presets() -> dict[str, str]:
 
 
 def preset_for(metric: str, name: str) -> str:
-    """Return a preset's name if the metric has it for a packaged model, else one of the same languages."""
+    """Return a preset's name if the metric has it for a packaged model, otherwise one for the same languages."""
     entry(metric)
     default = default_preset(MetricName(metric), None).name
     if name.startswith(MULTILINGUAL) and not has_multilingual():
@@ -82,12 +82,12 @@ def preset_for(metric: str, name: str) -> str:
 
 
 def notices_of_preset(metrics: Iterable[str], preset: str) -> list[str]:
-    """Return a notice that names the metrics that take another preset; none where each has it or its default."""
+    """Return a notice that names the metrics scored with another preset; none if all have this one or the default."""
     if preset == DEFAULT_PRESET:
         return []
     used = {name: preset_for(name, preset) for name in metrics}
     others = [name for name in used if used[name] != preset]
-    return [f"no preset {preset!r} of {', '.join(others)}: scored with {used[others[0]]!r}."] if others else []
+    return [f"no preset {preset!r} for {', '.join(others)}: scored with {used[others[0]]!r}."] if others else []
 
 
 def spec_of(
@@ -97,13 +97,13 @@ def spec_of(
     iterations: str = AS_PRESET,
     centering: str = AS_PRESET,
 ) -> MetricSpec:
-    """Return a metric's specification under the settings that it uses; other values than the choices are refused."""
+    """Return a metric's specification with the settings that it uses; raise SpecError for an unoffered value."""
     offered = (("preset", preset, offered_presets()), ("iterations", iterations, SWEEPS))
     for key, value, choices in (*offered, ("centering", centering, CENTERINGS)):
         if value not in choices:
             raise SpecError(f"{key}={value!r} is not offered here; {menu(value, choices)}.")
     if temperature != 0 and not MIN_TEMPERATURE <= temperature <= MAX_TEMPERATURE:
-        expected = f"expected {MIN_TEMPERATURE} to {MAX_TEMPERATURE}, or 0 for the preset's"
+        expected = f"expected {MIN_TEMPERATURE} to {MAX_TEMPERATURE}, or 0 for the preset's value"
         raise SpecError(f"temperature={temperature} is not offered here: {expected}.")
     keys, preset = entry(metric).keys, preset_for(metric, preset)
     model = presets_of(MetricName(metric))[preset].model
@@ -120,12 +120,12 @@ def spec_of(
 
 
 SETTING = ("metric", "preset", "temperature", "iterations", "centering")
-"""The fields of a setting, as a link names them; those of a second setting end in 2."""
+"""The fields of a setting, as in a link. Names of the second setting's fields end in 2."""
 LINKED = ("hypothesis", "references", "source", "compare", *SETTING, *(f"{name}2" for name in SETTING))
 
 
 def read_link(parameters: Mapping[str, str], values: Sequence[Any]) -> tuple[list[Any], list[str]]:
-    """Return the values of `LINKED` under a link's parameters, and what is wrong with those that are not offered."""
+    """Return the values of `LINKED` with a link's parameters, and the problems of parameters that are not offered."""
     read, problems = dict(zip(LINKED, values, strict=True)), list[str]()
     for name in (name for name in LINKED if name in parameters):
         text, key = parameters[name], name.rstrip("2")
@@ -135,7 +135,7 @@ def read_link(parameters: Mapping[str, str], values: Sequence[Any]) -> tuple[lis
                 entry(text)
             elif key in SETTING:
                 spec_of(MetricName.TWMD, **{key: read[name]})
-        except ValueError as error:  # SpecError is one, too
+        except ValueError as error:  # SpecError is a ValueError
             problem = f"{text!r} is not a number." if not isinstance(error, SpecError) else error
             problems.append(f"The link's {name}: {problem}")
             read[name] = values[LINKED.index(name)]
@@ -143,11 +143,11 @@ def read_link(parameters: Mapping[str, str], values: Sequence[Any]) -> tuple[lis
 
 
 def advise(message: str) -> str:
-    """Return an error or a warning with advice that a visitor of the page can follow, in place of options and keys."""
+    """Replace advice about options and keys in a message by advice for visitors of the page."""
 
     def offer(match: re.Match[str]) -> str:
         names = [name for name in (match["presets"] or "").split(", ") if name in offered_presets()]
-        return f": choose the preset {' or '.join(names)}." if names else ": no preset of this page reads it."
+        return f": choose the preset {' or '.join(names)}." if names else ": no preset on this page reads it."
 
     message = _READS.sub(offer, message)
     for advice, here in _ADVICE.items():
@@ -162,11 +162,11 @@ _ADVICE = {
     "see the preset multilingual.": "choose the preset multilingual.",
     ", or leave these rows out (score, report: --drop-missing)": ", or leave these rows out",
 }
-"""Advice for the command line and Python, with what a page offers instead."""
+"""Advice for the command line and Python, and its replacement on the page."""
 
 
 def compare(first: str, second: str) -> tuple[str, str, str]:
-    """Return the scores of two settings, and their difference, as texts."""
+    """Return the scores of two settings and their difference, as text."""
     if NOTHING in {first, second}:
         return first, second, NOTHING
     return first, second, f"{float(second) - float(first):+.4f}"
@@ -174,35 +174,35 @@ def compare(first: str, second: str) -> tuple[str, str, str]:
 
 HEADERS = ("metric", "score", "P", "R", "F1")
 FILE_HEADERS = (*HEADERS, "lowest", "median", "highest")
-"""Corpus score, precision, recall and F1; lowest, median and highest score of a row."""
+"""Corpus score, precision, recall and F1; lowest, median and highest score of the rows."""
 FIELD_HEADERS = ("key", "value", "meaning", "default?")
 NOTHING = "-"
 LONGEST = 2_000
-"""Characters of each side that are read; a notice names the rest."""
+"""Maximum characters per side; longer texts are cut with a notice."""
 MAX_TOKENS = 60
-"""Tokens of a side up to which a plan is drawn while a visitor types."""
+"""Maximum tokens per side of a plan that is drawn while a visitor types."""
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 LARGEST = 2_000_000
-"""Bytes of the largest file."""
+"""Maximum bytes of a file."""
 MAX_ROWS = 2_000
 DIGITS = 6
 PATIENCE_S = 600.0
-"""Seconds after which a file is given up."""
+"""Seconds after which scoring a file is abandoned."""
 SHOWN = 200
-"""Characters of a text that the table of rows shows."""
+"""Characters of a text to show in the table of rows."""
 ABOUT = {
-    "nrefs": "references of every segment; var when their number varies",
-    "bs": "bootstrap resamples behind an interval or a test",
+    "nrefs": "references per segment; var if the number varies",
+    "bs": "bootstrap resamples of an interval or test",
     "ar": "trials of an approximate randomisation test",
-    "seed": "of the resampling",
-    "version": "of this package, when it was scored",
+    "seed": "seed of the resampling",
+    "version": "version of this package that scored",
 }
-"""Fields of a signature beside the keys of a specification."""
+"""Fields of a signature that are not keys."""
 
 
 class UploadedTable(NamedTuple):
-    """The texts of a table; `file` is for its record, `rows` are numbered from 1 in the file, and `sources` are None
-    where a row has none.
+    """The texts of a table. `file` is for the record, `rows` are row numbers from 1, and `sources` are None if any row
+    lacks one.
     """
 
     file: InputFile
@@ -213,7 +213,7 @@ class UploadedTable(NamedTuple):
 
 
 class Field(NamedTuple):
-    """Texts for `FIELD_HEADERS`; `default` is ``yes``, ``no, VALUE``, or empty without a default of the named model."""
+    """A row for `FIELD_HEADERS`. `default` is ``yes``, ``no, VALUE``, or empty if the model has no default."""
 
     key: str
     value: str
@@ -222,24 +222,24 @@ class Field(NamedTuple):
 
 
 def _row(name: str, values: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, ...]:
-    """Return a metric's row of a table: its numbers of these keys, `NOTHING` for what it does not have."""
+    """Return a metric's row of a table, with `NOTHING` for keys that it does not have."""
     return name, *(f"{values[key]:.4f}" if key in values else NOTHING for key in keys)
 
 
 def score_texts(
     hypothesis: str, references: str, metric: str, source: str = "", preset: str = DEFAULT_PRESET, **settings: Any
 ) -> tuple[list[tuple[str, ...]], str, str, list[str]]:
-    """Score a text against its references, one per line, or its source, by every metric.
+    """Score a text by every metric, against its references, one per line, or its source.
 
-    Returns a row of `HEADERS` per metric; the plan of `metric` as HTML, or why there is none; its signature; notices.
+    Returns a row of `HEADERS` per metric, the plan of `metric` as HTML or why it has none, its signature, and notices.
     """
     entry(metric)
     texts = [line.strip() for line in references[:LONGEST].split("\n") if not is_blank(line)]
     sources = [source[:LONGEST]] if not is_blank(source) else None
     if is_blank(hypothesis[:LONGEST]) or not (texts or sources):
-        raise InputError("write a hypothesis and at least one reference (or a source, for presets with it).")
+        raise InputError("write a hypothesis and at least one reference (or a source, for presets that read it).")
     notices = [
-        f"{name} cut to the first {LONGEST:,} of {len(text):,} characters: score longer texts in a file."
+        f"{name} cut to its first {LONGEST:,} of {len(text):,} characters: score longer texts in a file."
         for name, text in (("hypothesis", hypothesis), ("references", references), ("source", source))
         if len(text) > LONGEST
     ]
@@ -253,9 +253,9 @@ def score_texts(
         for name, spec in list(specs.items()):
             other, other_texts = ("source", sources) if spec.against else ("reference", texts)
             if not other_texts and name == metric:
-                raise InputError(f"{metric} compares the hypothesis with its {other} here: write the {other}, too.")
+                raise InputError(f"here {metric} compares the hypothesis with its {other}: write the {other} too.")
             if not other_texts:
-                notices.append(f"{name}: it compares the hypothesis with its {other}, which is not given.")
+                notices.append(f"{name} was not scored: it compares the hypothesis with its {other}.")
                 del specs[name]
         scorers = [Scorer(spec) for spec in specs.values()]
         sets = score_all(scorers, [hypothesis[:LONGEST]], [texts] if texts else None, sources)
@@ -267,7 +267,7 @@ def score_texts(
 
 
 def _draw_plan(scores: ScoreSet) -> str:
-    """Draw the plan of one segment and its reference with the highest score as HTML, or explain why there is none."""
+    """Draw the plan of a segment and its best reference as HTML, or explain why there is none."""
     try:
         alignment = scores.explain(0)  # a regression model has no plan; an ensemble's members have their own
         check_drawable(alignment, MAX_TOKENS)
@@ -279,18 +279,18 @@ def _draw_plan(scores: ScoreSet) -> str:
 
 
 def read_upload(path: Path) -> UploadedTable:
-    """Read a file of `SUFFIXES` with columns ``prediction`` and ``reference...`` (of any such name), or ``source``.
+    """Read a file of `SUFFIXES` with columns ``prediction`` and ``reference...`` (any such names), or ``source``.
 
-    A cell of JSON lines may be a list of references. Where there are several columns, an empty cell is no reference.
+    A cell of JSON lines may be a list of references. If there are several columns, empty cells are dropped.
     """
     return _read_table(path.name, path.read_bytes(), path.suffix.lower())
 
 
 def read_pasted(text: str) -> UploadedTable:
-    """Read a pasted table as `read_upload` reads a file; its first line shows the format: JSON, tabs, or commas."""
+    """Read a pasted table like `read_upload`. Its first line reveals the format: JSON, tabs or commas."""
     text = text.rstrip("\n") + "\n"
     if is_blank(text):
-        raise FileError("Nothing to score: upload or paste a table with the columns prediction and reference.")
+        raise FileError("nothing to score: upload or paste a table with the columns prediction and reference.")
     first = next(filter(str.strip, text.split("\n")))
     form = ".jsonl" if first.lstrip().startswith("{") else ".tsv" if "\t" in first else ".csv"
     return _read_table(f"pasted{form}", text.encode(), form)
@@ -299,7 +299,7 @@ def read_pasted(text: str) -> UploadedTable:
 def _read_table(name: str, content: bytes, form: str) -> UploadedTable:
     if len(content) > LARGEST:
         raise FileError(f"{name} has more than {LARGEST:,} bytes: 'twmd score' reads files of any size.")
-    # Compressed files are refused: a small file may unpack to more than fits into memory.
+    # Compressed files are refused, because a small file may unpack to more than fits into memory.
     rows = read_rows(name, content, form)
     if not rows:
         raise FileError(f"{name}: there are no rows below the header." if content else f"{name} is empty.")
@@ -326,11 +326,12 @@ def _references(row: TableRow) -> list[str]:
 
 
 def score_file(table: UploadedTable, metrics: Sequence[str], preset: str) -> dict[str, Any]:
-    """Score the rows of a file by metrics; a metric counts once, and takes the preset if it has it.
+    """Score the rows of a file by metrics, each once, with the preset if the metric has it.
 
-    Returns ``rows`` (per metric a row of `FILE_HEADERS`), ``pictures`` (HTML), ``segment_headers`` and ``segments``
-    (per row its number, shortened texts and scores), ``signatures``, ``tsv``, ``record`` (JSON), ``notices``. Raises
-    SpecError for no metric or an unknown one, and InputError for texts that cannot be scored within `PATIENCE_S`.
+    Returns ``rows`` (a row of `FILE_HEADERS` per metric), ``pictures`` (HTML), ``segment_headers`` and ``segments``
+    (number, shortened texts and scores of every row), ``signatures``, ``tsv``, ``record`` (JSON), and ``notices``.
+    Raises SpecError without a metric or for an unknown one, and InputError for texts that cannot be scored, or not
+    within `PATIENCE_S`.
     """
     if not metrics:
         raise SpecError("choose at least one metric.")
@@ -339,7 +340,7 @@ def score_file(table: UploadedTable, metrics: Sequence[str], preset: str) -> dic
 
     def check_time(_done: int) -> None:
         if time.perf_counter() - started > PATIENCE_S:
-            limit = f"scoring takes more than {PATIENCE_S:g} s and was given up"
+            limit = f"scoring took more than {PATIENCE_S:g} s and was stopped"
             raise InputError(f"{limit}: try a smaller file, or 'twmd score'.")
 
     with collect_warnings() as warnings:
@@ -373,7 +374,7 @@ def _shorten(text: str) -> str:
 
 
 def explain_signature(text: str) -> tuple[list[Field], str, list[str]]:
-    """Explain a signature: its fields and keys that it omits, the command that scores by it again, notices."""
+    """Explain a signature: its fields and omitted keys, the command that scores by it again, and notices."""
     with collect_warnings() as warnings:
         signature = parse_signature(text)
         spec = signature.spec
@@ -399,5 +400,5 @@ def _explain_keys(spec: MetricSpec) -> Iterator[Field]:
             comparison = "" if default is None else "yes" if value == default else f"no, {key.format(default)}"
             yield Field(name, key.format(value), key.about, comparison)
         if name == "model" and spec.fingerprint:
-            about = "sha256 of the model's weights, configuration and vocabulary, cut"
+            about = "first digits of the sha256 of the model's weights, configuration and vocabulary"
             yield Field("content", spec.fingerprint, about, "")

@@ -1,7 +1,6 @@
-"""The page itself: three tabs of Gradio around pure functions, and an endpoint each.
+"""The page: three Gradio tabs around pure functions, each with an API endpoint.
 
-An error is an answer like any other: a line above the results, and no results. Names and docstrings of the endpoints
-are the documentation under "Use via API".
+An error is shown as a line above empty results. Gradio's "Use via API" shows the endpoints' names and docstrings.
 """
 
 from __future__ import annotations
@@ -28,23 +27,21 @@ except ImportError as error:
     raise missing_extra("the page needs Gradio", "demo") from error
 
 KEPT_S = 3600
-"""Seconds after which an uploaded file, or a file to download, is deleted; all are when the page ends."""
+"""Seconds after which uploads and downloads are deleted. All are deleted when the page ends."""
 SWEEP_S = 600
 WAITING = 64
-"""Requests that may wait; more are refused."""
-LEAD = (
-    f"Compare a generated text with a reference by {len(answers.METRICS)} metrics, and see why a score is what it is."
-)
-ABOUT = f"""Everything is computed on the machine that serves this page; nothing is sent elsewhere, and files are
-deleted after an hour. A signature gives its score again, on any machine.
+"""Maximum number of waiting requests."""
+LEAD = f"Compare a generated text with a reference by {len(answers.METRICS)} metrics, and see how each score arises."
+ABOUT = f"""Everything is computed on the machine that serves this page. Nothing is sent elsewhere. Files are
+deleted after an hour. A signature reproduces its score on any machine.
 
-The model of most presets reads {EMBEDDED_READS}; the names of presets say for which languages they were made."""
+The model of most presets reads {EMBEDDED_READS}. A preset's label lists its languages."""
 TEAL = ("#eef6f6", "#d9ebea", "#b3d8d6", "#8fd3ce", "#6fd0c8", "#0b6e6e", "#0b6e6e", "#095a5a", "#084c4c", "#073e3e")
-"""The report's accent colour, in Gradio's ten shades, from the lightest."""
+"""The report's accent colour in Gradio's ten shades, lightest first."""
 
 
 def build_page(metric: str | None = None) -> gr.Blocks:
-    """Build the page of all metrics, ready to ``launch``; `metric` is chosen when it opens, or the first."""
+    """Build the page, ready to ``launch``, with `metric` selected (default: the first)."""
     chosen = answers.METRICS[0] if metric is None else metric
     facts = entry(chosen)
     page = gr.Blocks(title="twmd-registry", analytics_enabled=False, delete_cache=(SWEEP_S, KEPT_S))
@@ -70,7 +67,7 @@ def build_page(metric: str | None = None) -> gr.Blocks:
     )
     page.scorers = [Scorer(answers.spec_of(name)) for name in answers.METRICS]
     for scorer in page.scorers:
-        _ = scorer.spec  # loads the model, which stays in memory as long as the page
+        _ = scorer.spec  # loads the model, which stays in memory with the page
     with page:
         title, lead = (
             ("Embedding metrics with signatures", LEAD) if metric is None else (facts.title, f"{facts.about} {LEAD}")
@@ -89,13 +86,13 @@ def build_page(metric: str | None = None) -> gr.Blocks:
 
 
 def serve(metric: str | None, port: int | None, announce: Callable[[str], None]) -> None:
-    """Serve the page on 127.0.0.1 until it is interrupted; by default at the first free port from 7860."""
+    """Serve the page on 127.0.0.1 until interrupted, by default at the first free port from 7860."""
     page = build_page(metric)
     try:
         _, address, _ = page.launch(server_name="127.0.0.1", server_port=port, prevent_thread_lock=True)
     except OSError as error:
         taken = f"port {port} is not free" if port else "none of Gradio's ports, 7860 to 7959, is free"
-        raise FileError(f"{taken}: choose another by --port.") from error
+        raise FileError(f"{taken}: choose another with --port.") from error
     announce(address)
     page.block_thread()
 
@@ -103,11 +100,11 @@ def serve(metric: str | None, port: int | None, announce: Callable[[str], None])
 HYPOTHESIS = "A small boat drifts past the old lighthouse."
 REFERENCES = "The little boat floats by an old lighthouse.\nA boat is passing the lighthouse."
 AT_ONCE = 4
-"""Visitors whose texts are scored at the same time."""
+"""Number of visitors whose texts are scored concurrently."""
 FILES = "files"
-"""The queue of files, of the page and of programs: they are scored one after another."""
+"""The queue for files from the page and the API, which are scored one by one."""
 ROW_WIDTHS, SCORE_WIDTH = (60, 340, 340), 130
-"""Widths in pixels: of the columns of a row's number and its two texts, and of a score's."""
+"""Column widths in pixels: row number, prediction and references, then each score."""
 PRIVATE: dict[str, Any] = {"api_visibility": "private"}
 QUIET = PRIVATE | {"show_progress": "hidden"}
 HIDE = "() => ['', '', '', {__type__: 'update', visible: false}]"
@@ -130,7 +127,7 @@ def _by_header(headers: tuple[str, ...], rows: Any) -> list[dict[str, str]]:
 
 
 @_as_gradio_error()
-def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
+def score_texts(  # noqa: PLR0917 (Gradio passes inputs by position)
     hypothesis: str,
     references: list[str],
     metric: str = answers.METRICS[0],
@@ -140,19 +137,18 @@ def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
     centering: str = answers.AS_PRESET,
     source: str = "",
 ) -> dict[str, Any]:
-    """Score a text against its references by every metric. Returns the scores, one metric's signature, and notices.
+    """Score a text against its references by every metric. Returns scores, one metric's signature, and notices.
 
     Args:
-        hypothesis: The text; its first 2,000 characters are read.
-        references: Texts, none for a preset that compares with the source; line breaks in them count as blanks, and
-            their first 2,000 characters together are read.
-        metric: The metric whose signature is given.
-        preset: A preset; metrics that have none of this name take their default.
-        temperature: T of twmd and trwmd; 0 for the preset's.
+        hypothesis: The text, up to 2,000 characters.
+        references: Texts, up to 2,000 characters in all; none for a preset that reads the source. Line breaks in a text
+            count as spaces.
+        metric: The metric whose signature is returned.
+        preset: A preset. Metrics without it use their default.
+        temperature: T of twmd and trwmd; 0 for the preset's value.
         iterations: Sinkhorn sweeps of twmd: preset, 1, 2, 5, 10 or converged.
-        centering: What is subtracted from token vectors: preset, none, dimension, sentence, batch, corpus or
-            background.
-        source: The text that was translated, for presets that compare with it; its first 2,000 characters are read.
+        centering: Mean to subtract from token vectors: preset, none, dimension, sentence, batch, corpus or background.
+        source: The source text, for presets that read it, up to 2,000 characters.
     """
     if not isinstance(hypothesis, str) or not isinstance(references, list):
         raise InputError("expected a text as hypothesis and a list of texts as references, as in ['the cat', 'a cat'].")
@@ -163,7 +159,7 @@ def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
 
 
 def answer_texts(hypothesis: str, references: str, source: str, compare: bool, *settings: Any) -> tuple[Any, ...]:
-    """Score two texts by one setting, or by two to `compare`: notices or the error, plans, the table, signatures."""
+    """Score two texts by one setting, or by two to `compare`. Return notices or the error, plans, table, signatures."""
     shown, notices = list[dict[str, Any]](), list[str]()
     try:
         for values in (settings[: len(SETTING)], settings[len(SETTING) :])[: 1 + compare]:
@@ -207,8 +203,7 @@ def _add_setting(metric: str, preset: str, suffix: str = "") -> list[Any]:
     with gr.Accordion("Temperature, sweeps, centering", open=False, elem_id=f"keys{suffix}"):
         about, most = "Temperature (0: preset)", answers.MAX_TEMPERATURE
         temperature = gr.Slider(0, most, value=0, step=0.01, label=about, elem_id=f"temperature{suffix}")
-        # Gradio's own check leaves the old scores and, of an empty field, a traceback in the terminal;
-        # `spec_of` checks it anyway.
+        # `spec_of` checks the value. Gradio's check would keep old scores, and print a traceback for an empty field.
         temperature.preprocess = lambda value: math.nan if value is None else value
         sweeps = {"label": "Sinkhorn sweeps", "elem_id": f"iterations{suffix}"}
         iterations = gr.Radio(answers.SWEEPS, value=answers.AS_PRESET, **sweeps)
@@ -218,16 +213,14 @@ def _add_setting(metric: str, preset: str, suffix: str = "") -> list[Any]:
 
 
 def add_texts_tab(page: gr.Blocks, metric: str) -> None:
-    """Add the tab for two texts, whose example, or that of the page's link, is scored when the page opens; `metric` is
-    chosen first.
-    """
+    """Add the tab for two texts. An example, or the texts of the page's link, are scored when the page opens."""
     with gr.Row(elem_id="bench"):
         with gr.Column(scale=2, min_width=300):
             hypothesis = gr.Textbox(HYPOTHESIS, label="Hypothesis", lines=2, max_lines=6, elem_id="hypothesis")
             references = gr.Textbox(
                 REFERENCES, label="References, one per line", lines=2, max_lines=8, elem_id="references"
             )
-            about = "Source (for presets that compare with it)"
+            about = "Source (for presets that read it)"
             source = gr.Textbox("", label=about, lines=1, max_lines=4, elem_id="source")
             settings = _add_setting(metric, DEFAULT_PRESET)
             compare = gr.Checkbox(label="Compare with a second setting", elem_id="compare")
@@ -245,13 +238,13 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
     inputs = [hypothesis, references, source, compare, *settings]
     button.click(None, inputs, link, js=render("link.js", "demo", names=answers.LINKED), **QUIET)
     options = QUIET | {"inputs": inputs, "outputs": outputs, "concurrency_limit": AT_ONCE}
-    # While a visitor types, or a link fills the fields, only the last of the waiting requests is scored.
+    # While a visitor types or a link fills the fields, only the last waiting request is scored.
     scored = gr.on([field.change for field in inputs], answer_texts, trigger_mode="always_last", **options)
-    refused = _messages(error="Nothing was scored: choose from the lists, and try again."), "", "", "", ""
-    scored.failure(lambda: refused, None, outputs, **QUIET)  # Gradio refuses an input by itself
+    refused = _messages(error="Nothing was scored: choose values from the lists and try again."), "", "", "", ""
+    scored.failure(lambda: refused, None, outputs, **QUIET)  # Gradio itself refused an input
 
     def open_link(request: gr.Request) -> list[Any]:
-        """Return what the fields hold when the page is opened by a link: its parameters that are offered here."""
+        """Return the fields' values when a link opens the page, from those of its parameters that are offered."""
         values, problems = answers.read_link(dict(request.query_params), [field.value for field in inputs])
         for problem in problems:
             gr.Warning(problem)
@@ -263,24 +256,23 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
 
 @_as_gradio_error()
 def score_table(table: str, metrics: list[str], preset: str = DEFAULT_PRESET) -> dict[str, Any]:
-    """Score a table of predictions and references. Returns scores of all and of every row, signatures, the record.
+    """Score a table. Returns corpus scores, the scores of every row, signatures, and the record.
 
     Args:
-        table: CSV, TSV or JSON lines with a column prediction and columns whose names begin with reference, or a column
-            source for presets that compare with it.
+        table: CSV, TSV or JSON lines with a column prediction and columns whose names start with reference, or a column
+            source for presets that read it.
         metrics: Names of metrics.
-        preset: A preset; metrics that have none of this name take their default.
+        preset: A preset. Metrics without it use their default.
     """
     return answers.score_file(answers.read_pasted(table), metrics, preset)
 
 
 def add_file_tab(metric: str) -> None:
-    """Add the tab for a file; `metric` is chosen first."""
+    """Add the tab for a file."""
     gr.Markdown(
         "A table with a header and the columns `prediction` and `reference` (more references: `reference_2`, ...), as "
         f"{', '.join(answers.SUFFIXES)}, up to {answers.LARGEST // 10**6} MB and {answers.MAX_ROWS:,} rows. JSON "
-        "lines may have a list as `references`. Presets that compare with the text that was translated read a column "
-        "`source` in its place."
+        "lines may have a list as `references`. Presets that read the source need a column `source` instead."
     )
     example = "prediction,reference\nIt rains.,It is raining."
     with gr.Row():
@@ -291,7 +283,7 @@ def add_file_tab(metric: str) -> None:
     button = gr.Button("Score", variant="primary", elem_id="score-file")
     shown = [gr.HTML(elem_id=name) for name in ("file-notices", "file-scores", "distribution")]
     with gr.Column(visible=False) as results:
-        rows = gr.Dataframe(type="array", interactive=False, wrap=True, label="Scores of its rows", elem_id="rows")
+        rows = gr.Dataframe(type="array", interactive=False, wrap=True, label="Scores of the rows", elem_id="rows")
         about = "Scores of the rows (TSV), record for 'twmd verify' (JSON)"
         downloads = gr.File(label=about, interactive=False, elem_id="downloads")
         signatures = _Output(label="Signatures", max_lines=12, elem_id="signatures")
@@ -301,25 +293,25 @@ def add_file_tab(metric: str) -> None:
     scored = button.click(answer, inputs, outputs, concurrency_limit=1, concurrency_id=FILES, **PRIVATE)
     problem = "Nothing was scored: this file cannot be read here. Upload another file."
     scored.failure(lambda: _show_error(problem), None, outputs, **QUIET)
-    # In the browser: a change that waits in the server's queue could clear the scores of a later request.
+    # In the browser, because a change in the server's queue could clear the scores of a later request.
     gr.on([field.change for field in inputs], None, None, shown, js=HIDE, **QUIET)
     gr.api(score_table, api_name="score_table", concurrency_limit=1, concurrency_id=FILES)
 
 
 def answer_file(cache: Path, upload: str | None, pasted: str, metrics: list[str], preset: str) -> tuple[Any, ...]:
-    """Score a file: notices or the error, the table, the distributions, and the parts shown only with them."""
+    """Score a file. Return notices or the error, table, distributions, and the parts shown only with scores."""
     if upload and not is_blank(pasted):
-        return _show_error("There are an uploaded file and a pasted table: remove the file or the table.")
+        return _show_error("There is an uploaded file and a pasted table: remove one of them.")
     try:
         uploaded = answers.read_upload(Path(upload)) if upload else answers.read_pasted(pasted)
         result = answers.score_file(uploaded, metrics, preset)
     except TwmdError as error:
         return _show_error(str(error))
-    # The scores of a file may arrive after the visitor has chosen another: they name their file.
+    # Scores name their file, because they may arrive after the visitor has chosen another one.
     title = _messages(notices=[f"Scores of {uploaded[0].name}:"])
     whole = title + _table(headers=answers.FILE_HEADERS, rows=result["rows"], kind="numbers")
     cache.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(dir=cache))  # which Gradio empties
+    folder = Path(tempfile.mkdtemp(dir=cache))  # Gradio empties it
     downloads = {"scores.tsv": result["tsv"], "record.json": result["record"]}
     for name, text in downloads.items():
         (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
@@ -338,13 +330,13 @@ def answer_file(cache: Path, upload: str | None, pasted: str, metrics: list[str]
 
 
 def _show_error(error: str) -> tuple[Any, ...]:
-    """Return an error and empty outputs, which clear the scores of an earlier file."""
+    """Return an error and empty outputs, which clear an earlier file's scores."""
     return _messages(error=answers.advise(error)), "", "", gr.Column(visible=False), None, None, ""
 
 
 @_as_gradio_error()
 def explain_signature(text: str) -> dict[str, Any]:
-    """Explain a signature. Returns its fields (key, value, meaning, default), the command to score by it, notices.
+    """Explain a signature. Returns its fields (key, value, meaning, default), a command that scores by it, and notices.
 
     Args:
         text: A signature, long or short.
@@ -355,7 +347,7 @@ def explain_signature(text: str) -> dict[str, Any]:
 
 
 def answer_signature(text: str) -> tuple[str, str, str]:
-    """Explain a signature: notices or the error, the table of its fields, the command."""
+    """Explain a signature. Return notices or the error, the table of fields, and the command."""
     try:
         fields, command, notices = answers.explain_signature(text)
     except TwmdError as error:

@@ -1,4 +1,4 @@
-"""A metric's Space: its card with every fact from the registry, the folder that ``evaluate.load`` reads, its upload."""
+"""A metric's Space: its card with facts from the registry, the folder for ``evaluate.load``, and the upload."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from twmd_registry.template import render
 from twmd_registry.version import __version__
 
 SDK_VERSION = "6.31.0"
-"""The Gradio that a Space runs."""
+"""Gradio's version in a Space."""
 DATA = {"wmt17": "WMT17 into English", "stsb-test": "STS-B, test set"}
-"""The data sets of ``data/agreement.tsv``, in words."""
+"""Titles of the data sets in ``data/agreement.tsv``."""
 CORRELATIONS = {"pearson": "Pearson r", "spearman": "Spearman rho", "kendall": "Kendall tau-b"}
-"""The correlations there, in words."""
+"""Titles of the correlations there."""
 LANGUAGES = "https://huggingface.co/intfloat/multilingual-e5-small#supported-languages"
-"""Where the languages of the multilingual model are listed."""
+"""List of the multilingual model's languages."""
 _PACKAGE = resources.files("twmd_registry")
 
 
 def metrics_with_card() -> tuple[MetricName, ...]:
-    """Return the metrics with a card, in the registry's order."""
+    """Return the metrics that have a card, in the registry's order."""
     cards = _PACKAGE.joinpath("data/cards")
     return tuple(metric for metric in MetricName if cards.joinpath(f"{metric}.toml").is_file())
 
 
 def card_text(metric: str) -> dict[str, Any]:
-    """Read the hand-written part of a metric's card, ``data/cards/METRIC.toml``; SpecError without a card.
+    """Read the hand-written part of a metric's card, ``data/cards/METRIC.toml``; raise SpecError without a card.
 
-    `example` has the texts that every card scores, `scores` the scores of the default preset to three digits: of the
-    examples, of `unrelated` texts and unrelated `words`; `papers` has 100 times the correlations that papers printed,
-    `presets` a line on every preset.
+    `example` has the texts that every card scores. `scores` has the default preset's scores, to three digits, of the
+    examples, of `unrelated` texts and of unrelated `words`. `papers` has published correlations times 100, `presets` a
+    line about every preset.
     """
     if metric not in metrics_with_card():
-        raise SpecError(f"there is no card for {metric!r}; {menu(metric, metrics_with_card())}.")
+        raise SpecError(f"no card for {metric!r}; {menu(metric, metrics_with_card())}.")
     card, shared = (
         tomllib.loads(_PACKAGE.joinpath(f"data/cards/{name}.toml").read_text(encoding="utf-8"))
         for name in (metric, "shared")
@@ -55,7 +55,7 @@ def card_text(metric: str) -> dict[str, Any]:
 
 
 def write_card(metric: str) -> str:
-    """Write a metric's card in Markdown; its Python examples are doctests that build on each other."""
+    """Write a metric's card in Markdown. Its Python examples are doctests that build on each other."""
     text, name = card_text(metric), MetricName(metric)
     facts, default = CATALOGUE[name], default_preset(name, None)
     card = render(
@@ -86,20 +86,20 @@ def write_card(metric: str) -> str:
 
 
 def _reads(languages: Sequence[str]) -> str:
-    """Return what a model reads, in a word or two."""
+    """Describe a model's languages in a word or two."""
     if len(languages) > 1:
         return f"[{len(languages)} languages]"
     return "English" if languages else ""
 
 
 def measured_correlations() -> list[tuple[str, ...]]:
-    """Read ``data/agreement.tsv``: data set, metric, correlation, group, 100 times the value and half its interval."""
+    """Read ``data/agreement.tsv``: data set, metric, correlation, group, value times 100 and half its interval."""
     _, _, *lines = _PACKAGE.joinpath("data/agreement.tsv").read_text(encoding="utf-8").splitlines()
     return [tuple(line.split("\t")) for line in lines]
 
 
 def _values(metric: MetricName, papers: list[dict[str, str]]) -> list[list[str]]:
-    """Return the table of correlations, ours and the papers', with its two head rows."""
+    """Return the table of our and published correlations, with its two header rows."""
     measured: dict[str, dict[str, str]] = {}
     for data, name, correlation, group, value, half_width in measured_correlations():
         if name == metric and group == "mean":
@@ -121,19 +121,19 @@ build_page("{metric}").launch()
 '''
 REQUIREMENTS = f"twmd-registry[demo]=={__version__}\n"
 SPACE = re.compile(r"[A-Za-z0-9][\w.-]*/([A-Za-z]\w*)", re.ASCII)
-"""ORG/NAME; NAME becomes a Python module, so no hyphen."""
+"""ORG/NAME without a hyphen in NAME, which becomes a Python module."""
 TOKEN = re.compile(r"[!-~]+")
-"""The characters of an HTTP header; the HTTP library's errors show others."""
+"""Characters of an HTTP header. For others the HTTP library's error would show the token."""
 
 
 def card_files(metric: str) -> dict[str, str]:
-    """Return the text of a Space's card, page and requirements, by file name; `SpecError` without a card."""
+    """Return a Space's card, page and requirements by file name; raise SpecError without a card."""
     app = APP.format(metric=metric)
     return {"README.md": write_card(metric), "app.py": app, "requirements.txt": REQUIREMENTS}
 
 
 def build_space(metric: str, folder: Path, *, module: str | None = None) -> Path:
-    """Build a metric's Space in a new or empty folder; return its `evaluate` module, named as the Space."""
+    """Build a metric's Space in a new or empty folder; return its `evaluate` module, named like the Space."""
     files = card_files(metric)
     script = folder / f"{module or metric}.py"
     files[script.name] = Path(path(metric), f"{metric}.py").read_text(encoding="utf-8")
@@ -144,7 +144,7 @@ def build_space(metric: str, folder: Path, *, module: str | None = None) -> Path
 
 
 def write_cards(folder: Path) -> None:
-    """Write card, page and requirements of every metric with a card into a folder of its name, over existing files."""
+    """Write every metric's card, page and requirements to a folder of its name; overwrite existing files."""
     for metric in metrics_with_card():
         _write(card_files(metric), folder / metric)
 
@@ -155,26 +155,26 @@ def _write(files: dict[str, str], folder: Path) -> None:
 
 
 def read_token(file: Path | None) -> str:
-    """Read the token for writing to the Hub from a file; None for ``HF_TOKEN`` or the token of ``hf auth login``."""
+    """Read the Hub token from a file; without one, use ``HF_TOKEN`` or the token of ``hf auth login``."""
     if file is None:
         from huggingface_hub import get_token
 
         token, source = get_token() or "", "the environment"
         if not token:
-            ways = "set HF_TOKEN, run 'hf auth login', or give --token-file FILE"
-            raise FileError(f"no token to write to the Hub: {ways}.")
+            ways = "set HF_TOKEN, run 'hf auth login', or add --token-file FILE"
+            raise FileError(f"no token for the Hub: {ways}.")
     else:
         token, source = read_secret(file, "the token file"), str(file)
     if not TOKEN.fullmatch(token):
-        raise FileError(f"{source} has no token: expected one word of ASCII characters.")
+        raise FileError(f"{source} has no token: expected a single word of ASCII characters.")
     return token
 
 
 def push_space(metric: str, space: str, *, token: str, private: bool = False) -> str:
-    """Build a metric's Space and upload it to ORG/NAME; an existing Space gets a new commit. Return its address."""
+    """Build a metric's Space, upload it to ORG/NAME (as a new commit if that exists), and return its URL."""
     match = SPACE.fullmatch(space)
     if match is None:
-        expected = "expected ORG/NAME, NAME of letters, digits and '_' only (it names a module)"
+        expected = "expected ORG/NAME with only letters, digits and '_' in NAME, which names a module"
         raise SpecError(f"{space!r} cannot be the name of a metric's Space: {expected}.")
     from huggingface_hub import HfApi
 
@@ -188,10 +188,10 @@ def push_space(metric: str, space: str, *, token: str, private: bool = False) ->
             refused = private and not api.space_info(space).private
             if not refused:
                 api.upload_folder(**repo, folder_path=folder, commit_message=f"Write the metric {folder.name}")
-        except Exception as error:  # requests or httpx, by the version of the Hub's client, each with errors of its own
+        except Exception as error:  # the Hub's client uses requests or httpx, which have different errors
             reason = getattr(getattr(error, "response", None), "status_code", None) or type(error).__name__
-            hint = "is there a network, may the token write there, is the name right?"
-            raise FileError(f"cannot write {space} ({reason}): {hint}") from error
+            hint = "check the network, the token's permissions and the name"
+            raise FileError(f"cannot write {space} ({reason}): {hint}.") from error
     if refused:
         raise FileError(f"{space} exists and is public: make it private on the Hub, or push without --private.")
     return str(address)

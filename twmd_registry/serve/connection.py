@@ -1,4 +1,4 @@
-"""The connection of an HTTP client that may close its sending side before it has the answer, or be slow to ask."""
+"""A connection whose HTTP client may close its sending side before the answer, or send a request slowly."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import asyncio
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-CUT = "The connection ended in the middle of the request."
+CUT = "The connection ended in the middle of a request."
 PROBE = 2.0
-"""Seconds between looks whether a client that has closed its sending side is still there."""
+"""Seconds between checks that a client which closed its sending side is still there."""
 
 
 class Connection(H11Protocol):
-    """Answers clients that send a request and close their sending side (``shutdown(SHUT_WR)``), as ``nc -N`` does.
+    """Answers clients that close their sending side (``shutdown(SHUT_WR)``) after the request, as ``nc -N`` does.
 
-    To the server this looks like a client that has gone. The reply to a probe tells them apart: a client
-    that has gone resets the connection. So ``100 Continue``, which every client of HTTP/1.1 skips, is sent while the
-    answer is computed. A client that sends no whole head of a request within the seconds of a body is let go.
+    A client that is gone looks the same, but resets the connection when it is probed. The probe is ``100 Continue``,
+    which every HTTP/1.1 client skips; it is sent while the answer is computed. A client that does not send the whole
+    head of a request within the time limit of a body is disconnected.
     """
 
     ended = False
@@ -28,18 +28,18 @@ class Connection(H11Protocol):
         self._limit_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
+        """Cancel the wait for a head."""
         super().connection_lost(exc)
         if self.head:
             self.head.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Read what has come; of the next request only a part of the head may be there."""
+        """Read the data, which may end in the head of the next request."""
         super().data_received(data)
         self._limit_head()
 
     def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn's closes the connection
-        """Return whether the connection stays open, since a request waits for its answer."""
+        """Return whether the connection stays open because a request waits for its answer."""
         waits = self.cycle is not None and not self.cycle.response_complete
         if self.cycle.more_body if waits else self.conn.trailing_data[0]:
             self.send_400_response(CUT)
@@ -49,7 +49,7 @@ class Connection(H11Protocol):
         return waits
 
     def on_response_complete(self) -> None:
-        """Turn to the next request; close the connection after the last one, and refuse one that was cut off."""
+        """Go to the next request; refuse one that was cut off, and close the connection after the last."""
         super().on_response_complete()
         if not self.ended:
             self._limit_head()
@@ -59,10 +59,10 @@ class Connection(H11Protocol):
             self.transport.close()
 
     def _limit_head(self) -> None:
-        """Start the clock for a head that is awaited, unless it runs; stop it where none is."""
+        """Start a timer if a head is awaited, and cancel it otherwise."""
         is_awaited = self.cycle is None or (self.cycle.response_complete and bool(self.conn.trailing_data[0]))
         if is_awaited and self.head is None:
-            self._unset_keepalive_if_required()  # the clock of a connection without a request, which has no answer
+            self._unset_keepalive_if_required()  # its timer would close the connection without an answer
             self.head = self.loop.call_later(self.timeout_keep_alive, self._let_go)
         elif self.head and not is_awaited:
             self.head.cancel()

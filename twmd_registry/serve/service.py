@@ -1,4 +1,4 @@
-"""`Service`: one thread scores all waiting requests of a metric in a single pass; routes of HTTP, tools of MCP."""
+"""`Service`: one thread scores all waiting requests of a metric in a single pass. HTTP routes and MCP tools."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ from twmd_registry.version import __version__
 
 Answer: TypeAlias = dict[str, Any]
 MAX_LINKS = 1_000
-"""Links of a side of an alignment that are sent, those that carry most."""
+"""Maximum number of links per side of an alignment; the largest are sent."""
 logger = logging.getLogger(__name__)
 
 
 class ServiceError(TwmdError):
-    """A request that is refused, or has no answer; `status` is HTTP's."""
+    """A request that is refused or cannot be answered; `status` is the HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         """Store the status and the message."""
@@ -66,21 +66,21 @@ def _count_pairs(segments: Segments) -> int:
 
 
 def _align_answer(scores: ScoreSet) -> Answer:
-    with collect_warnings():  # the warnings of the scores are known already
+    with collect_warnings():  # scoring has already raised them
         return scores.explain(0).as_dict(MAX_LINKS)
 
 
 @dataclass(eq=False)
 class Service:
-    """Answers requests while `running`, each by the scorer that it names, or by the first.
+    """Answers requests while `running`, with the scorer that a request names or else the first.
 
     Attributes:
-        scorers: The scorers, by the names that requests use.
+        scorers: Scorers by the name that requests use.
         max_bytes: Maximum bytes of a request's body.
-        max_pairs: Maximum pairs of a request.
-        max_letters: Maximum letters of a text.
+        max_pairs: Maximum pairs per request.
+        max_letters: Maximum characters of a text.
         max_waiting: Maximum requests in the queues.
-        timeout: Seconds after which a request without an answer fails.
+        timeout: Seconds after which an unanswered request fails.
         transfer: Seconds within which a body must arrive.
     """
 
@@ -93,7 +93,7 @@ class Service:
     transfer: int = 10
 
     def __post_init__(self) -> None:
-        """Make the queues and counters; no model is loaded yet."""
+        """Make queues and counters; no model is loaded yet."""
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
         self._pool = scoring_thread()
@@ -107,21 +107,21 @@ class Service:
         waiting.set_function(lambda: self.waiting)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the settings; queues and counters, which hold locks, are made anew."""
+        """Pickle only the settings, because queues and counters hold locks."""
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     @property
     def waiting(self) -> int:
-        """The number of requests that wait for a pass."""
+        """The number of waiting requests."""
         return sum(len(queue.waiting) for queue in self._queues.values())
 
     def load(self) -> None:
-        """Load all models in the thread that scores, with the errors of `Scorer.spec`."""
+        """Load all models in the scoring thread; raise errors as `Scorer.spec`."""
         for scorer in self.scorers.values():
             self._pool.get().submit(getattr, scorer, "spec").result()
 
     def list_metrics(self) -> list[Answer]:
-        """Return facts about the metrics that are served; ``batched`` is whether requests share passes."""
+        """Describe the served metrics; ``batched`` is whether requests share passes."""
         facts = {name: entry(scorer.requested.metric) for name, scorer in self.scorers.items()}
         return [
             {"title": fact.title, "range": fact.span, "identical": fact.identical, "batched": self._queues[name].shared}
@@ -130,22 +130,23 @@ class Service:
         ]
 
     def signature(self, metric: str | None) -> Answer:
-        """Return the signature of a metric without the number of references; raises SpecError if it is not served."""
+        """Return a metric's signature without the number of references; raise SpecError if it is not served."""
         name = self._name(metric)
         return {"metric": name, "signature": self.scorers[name].signature}
 
     async def score(
         self, predictions: Any, references: Any = None, metric: str | None = None, sources: Any = None
     ) -> Answer:
-        """Score texts: ``metric``, ``score``, everything of `ScoreSet.as_dict`, and ``notices``, the warnings."""
+        """Score texts; return ``metric``, ``score``, all of `ScoreSet.as_dict`, and warnings as ``notices``."""
         if references is None and sources is None:
-            raise InputError("references is missing: give them, or sources to a metric that compares with those.")
+            raise InputError("references is missing: send references, or sources for a metric with against=source.")
         name, segments = self._name(metric), check_segments(predictions, references, sources)
         return await self._answer(name, segments, lambda scores: {"score": scores.score} | scores.as_dict())
 
     async def align(self, prediction: Any, reference: Any, metric: str | None = None) -> Answer:
-        """Show how the score of two texts comes about: as `Alignment.as_dict`, the rest as for `score`; of a metric
-        that compares with the source, `reference` is the source.
+        """Show how the score of two texts arises: `Alignment.as_dict`, ``metric`` and ``notices``.
+
+        With ``against=source``, `reference` is the source.
         """
         name = self._name(metric)
         sources = [reference] if self.scorers[name].requested.against == "source" else None
@@ -161,41 +162,41 @@ class Service:
     def _check_size(self, segments: Segments) -> None:
         pairs = _count_pairs(segments)
         if pairs > self.max_pairs:
-            raise ServiceError(413, f"the request has {pairs:,} pairs: send at most {self.max_pairs:,} at once.")
+            raise ServiceError(413, f"the request has {pairs:,} pairs: send at most {self.max_pairs:,}.")
         sources = segments.sources or [""] * len(segments.predictions)
         for row, texts in enumerate(zip(*segments[:2], sources, strict=True)):
             longest = max(map(len, (texts[0], *texts[1], texts[2])))
             if longest > self.max_letters:
                 limit = f"send texts of at most {self.max_letters:,}"
-                raise ServiceError(413, f"row {row} has a text of {longest:,} letters: {limit}.")
+                raise ServiceError(413, f"row {row} has a text of {longest:,} characters: {limit}.")
 
     async def _answer(self, metric: str, segments: Segments, make: Callable[[ScoreSet], Answer]) -> Answer:
-        """Wait in the queue for the answer; a request that is given up leaves the queue."""
+        """Wait in the queue for the answer; an abandoned request leaves the queue."""
         self._check_size(segments)
         if (waiting := self.waiting) >= self.max_waiting:
-            raise ServiceError(429, f"{waiting} requests wait already: send this one again, later.")
+            raise ServiceError(429, f"{waiting} requests are waiting: try again later.")
         try:
             async with asyncio.timeout(self.timeout):
                 answer, notices = await asyncio.wrap_future(self._queues[metric].submit(segments, make))
         except TimeoutError as error:
             raise ServiceError(
-                504, f"there was no answer within {self.timeout} seconds: send fewer pairs, or try again later."
+                504, f"no answer within {self.timeout} seconds: send fewer pairs, or try again later."
             ) from error
         except TwmdError:
             raise
-        except Exception as error:  # an error of this program must not end the service
+        except Exception as error:  # a bug must not end the service
             logger.exception("a request failed")
-            raise ServiceError(500, "internal error: the log of the service has more.") from error
+            raise ServiceError(500, "internal error: see the log of the service.") from error
         return {"metric": metric, **answer, "notices": notices}
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Answer requests within the block; at its end, wait for the pass that runs."""
+        """Answer requests inside the block; at its end, wait for the current pass."""
         with self._pool.get():
             yield
 
     def _score(self, metric: str, scorer: Scorer, tasks: Sequence[Segments]) -> Sequence[Outcome]:
-        """Score requests that share a pass, in the thread of the pool."""
+        """Score requests that share a pass, in the scoring thread."""
         started = time.perf_counter()
         outcomes = score_together(scorer, tasks)
         self._pairs.labels(metric).inc(sum(map(_count_pairs, tasks)))
@@ -204,21 +205,21 @@ class Service:
 
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"description": f"{HTTPStatus(status).phrase}: a JSON object whose `error` is one line."}
+    status: {"description": f"{HTTPStatus(status).phrase}: a JSON object with a one-line `error`."}
     for status in (400, 401, 408, 413, 415, 422, 429, 500, 504)
 }
 _TEXTS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
 _REFERENCES = {"anyOf": [_TEXTS, {"type": "array", "items": _TEXTS, "minItems": 1}]}
-MetricField = Annotated[str | None, Field(description="One of the listed metrics; the first, if it is left out.")]
+MetricField = Annotated[str | None, Field(description="One of the served metrics (default: the first).")]
 
 
 def _texts(description: str, schema: dict[str, Any] = _TEXTS) -> Any:
-    """Describe a field whose rows `check_segments` checks later; its messages name them."""
+    """Describe a field whose rows `check_segments` checks later, with messages that name the row."""
     return WithJsonSchema(schema | {"description": description})
 
 
 class ScoreRequest(BaseModel):
-    """Texts to score: each prediction against its reference, its list of references, or the text that it translates."""
+    """Texts to score: each prediction against its reference, its list of references, or its source."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -228,7 +229,7 @@ class ScoreRequest(BaseModel):
     )
     predictions: Annotated[list[Any], _texts("A list of texts.")]
     references: Annotated[list[Any] | None, _texts("A text, or a list of texts, per prediction.", _REFERENCES)] = None
-    sources: Annotated[list[Any] | None, _texts("The text that was translated, per prediction.")] = None
+    sources: Annotated[list[Any] | None, _texts("The source text of every prediction.")] = None
     metric: MetricField = None
 
 
@@ -253,14 +254,14 @@ def _service(request: Request) -> Service:
     return service
 
 
-_bearer = HTTPBearer(auto_error=False, description="The API key, where the service has one.")
+_bearer = HTTPBearer(auto_error=False, description="The API key, if the service has one.")
 
 
 class JsonRequest(Request):
-    """A request whose body is read within the service's limits, and may not repeat a key."""
+    """A request whose body is read within the service's limits and must not repeat a key."""
 
     async def body(self) -> bytes:
-        """Return the body; raises ServiceError if it is not plain JSON in UTF-8 by its headers, too large, or too
+        """Return the body; raise ServiceError if its headers do not declare plain UTF-8 JSON, or it is too large or
         slow.
         """
         if hasattr(self, "_body"):
@@ -272,26 +273,26 @@ class JsonRequest(Request):
             raise ServiceError(415, "send JSON, with the header 'Content-Type: application/json'.")
         charset = str(kind.get_param("charset", "utf-8"))
         if charset.lower() not in {"utf-8", "utf8", "us-ascii"}:
-            raise ServiceError(415, f"charset {charset[:40]!r} is not read: send JSON in UTF-8.")
+            raise ServiceError(415, f"charset {charset[:40]!r} is not supported: send JSON in UTF-8.")
         coding = ", ".join(headers.getlist("content-encoding"))
         if coding.lower() not in {"", "identity"}:
-            raise ServiceError(415, f"Content-Encoding {coding[:40]!r} is not read: send the body as it is.")
+            raise ServiceError(415, f"Content-Encoding {coding[:40]!r} is not supported: send the body unencoded.")
         body, length = bytearray(), 0
         try:
             async with asyncio.timeout(service.transfer):
                 async for part in self.stream():
                     length += len(part)
-                    # What is too much is read and dropped: many clients read no answer before all is sent.
+                    # Read and drop the excess, because many clients only read an answer after sending everything.
                     body += part if length <= service.max_bytes else b""
         except TimeoutError as error:
             raise ServiceError(408, f"the body did not arrive within {service.transfer} seconds.") from error
         if length > service.max_bytes:
-            raise ServiceError(413, f"the body is too large: send at most {service.max_bytes:,} bytes at once.")
+            raise ServiceError(413, f"the body is too large: send at most {service.max_bytes:,} bytes.")
         self._body = bytes(body)
         return self._body
 
     async def json(self) -> Any:
-        """Return the body's value; raises ServiceError if it is not JSON, and InputError for a repeated key."""
+        """Return the body's value; raise ServiceError if it is not JSON, InputError for a repeated key."""
         if not hasattr(self, "_json"):
             body = await self.body()
             try:
@@ -306,35 +307,35 @@ class JsonRequest(Request):
 
 
 class CheckedRoute(APIRoute):
-    """A route that checks the key and the query before the body is read."""
+    """A route that checks the API key and the query before it reads the body."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return FastAPI's handler after these checks."""
+        """Return FastAPI's handler, preceded by these checks."""
         handle = super().get_route_handler()
 
         async def check_and_handle(request: Request) -> Response:
-            key, given = request.app.state.key, await _bearer(request)
-            if key is not None and not (given and hmac.compare_digest(given.credentials.encode(), key.encode())):
+            key, bearer = request.app.state.key, await _bearer(request)
+            if key is not None and not (bearer and hmac.compare_digest(bearer.credentials.encode(), key.encode())):
                 raise ServiceError(401, "the API key is missing or wrong: send the header 'Authorization: Bearer KEY'.")
             known = [parameter.name for parameter in self.dependant.query_params]
             for name in request.query_params:
                 if len(request.query_params.getlist(name)) > 1:
-                    raise InputError(f"the query has {name[:80]!r} twice: give it once.")
+                    raise InputError(f"the query has {name[:80]!r} twice: pass it once.")
                 if name not in known:
                     where = (
                         f"the parameters are {', '.join(known)}" if known else "send it in the body, or leave it out"
                     )
-                    raise InputError(f"{name[:80]!r} is no query parameter of {request.url.path}: {where}.")
+                    raise InputError(f"{name[:80]!r} is not a query parameter of {request.url.path}: {where}.")
             request = JsonRequest(request.scope, request.receive)
             if self.body_field:
-                await request.json()  # here, since FastAPI hides the reason why a body cannot be read
+                await request.json()  # FastAPI would hide why a body cannot be read
             return await handle(request)
 
         return check_and_handle
 
 
 def _explain(error: ValidationError | RequestValidationError, kind: type[BaseModel]) -> str:
-    """Say in a line which field of a request is wrong, and what the fields are."""
+    """Describe in one line which field of a request is wrong, and list the fields."""
     first = error.errors()[0]
     where, why = ".".join(str(part) for part in first["loc"] if part != "body")[:80] or "the body", first["msg"]
     what = {"missing": " is missing", "extra_forbidden": " is unknown"}.get(first["type"], f": {why}")
@@ -353,22 +354,22 @@ async def score(body: ScoreRequest, request: Request) -> JSONResponse:
 
 @with_key.post("/align", responses=REFUSALS)
 async def align(body: AlignRequest, request: Request) -> JSONResponse:
-    """Show how the score of two texts comes about: which token carries how much to which.
+    """Show how the score of two texts arises: how much weight each token carries to every other token.
 
-    The similarity of two tokens is their cosine; where the signature has vectors:raw, as sbert's, their inner product.
+    The similarity of two tokens is their cosine or, if the signature has vectors:raw, their inner product.
     """
     return await _answer(request, _service(request).align(**vars(body)))
 
 
 @with_key.get("/metrics")
 async def metrics(request: Request) -> JSONResponse:
-    """List the metrics that are served, with their signatures."""
+    """List the served metrics with their signatures."""
     return JSONResponse(_service(request).list_metrics())
 
 
 @with_key.get("/signature", responses={422: REFUSALS[422]})
 async def signature(request: Request, metric: MetricField = None) -> JSONResponse:
-    """Return the signature of a metric; of the first, if none is named."""
+    """Return the signature of a metric (default: the first)."""
     return JSONResponse(_service(request).signature(metric))
 
 
@@ -382,18 +383,18 @@ async def prometheus(request: Request) -> PlainTextResponse:
 
 @without_key.get("/health")
 async def health() -> JSONResponse:
-    """Report that requests are accepted; needs no API key."""
+    """Report that the service accepts requests; needs no API key."""
     return JSONResponse({"status": "ok", "version": __version__})
 
 
 ABOUT = (
-    "Scores generated texts against references by embedding metrics; higher is closer. Publish the signature with a "
-    "score: it names exactly what was computed. Tools use the first metric of list_metrics if none is named."
+    "Scores generated texts against references with embedding metrics; higher is closer. Publish the signature with a "
+    "score: it names exactly what was computed. Tools default to the first metric of list_metrics."
 )
 
 
 def _example(request: Request, path: str) -> str:
-    """Write a call of this service by curl."""
+    """Write a curl command that calls this service."""
     key = " -H 'Authorization: Bearer KEY'" if request.app.state.key else ""
     url = f"{request.base_url}{path.removeprefix('/')}"
     if path not in EXAMPLES:
@@ -403,7 +404,7 @@ def _example(request: Request, path: str) -> str:
 
 @without_key.get("/", include_in_schema=False)
 async def home(request: Request) -> Response:
-    """Say what this is, and show one call: as a page for browsers, else as text."""
+    """Describe the service and show one call: as a page for browsers, otherwise as text."""
     call, names = _example(request, "/score"), list(_service(request).scorers)
     if "text/html" in request.headers.get("accept", ""):
         about = {"version": __version__, "call": call, "metrics": names, "with_key": request.app.state.key is not None}
@@ -415,14 +416,14 @@ async def home(request: Request) -> Response:
 
 @without_key.get("/docs", include_in_schema=False)
 async def docs(request: Request) -> HTMLResponse:
-    """Show every call, from the OpenAPI document; the page loads nothing from elsewhere."""
+    """Show every call of the OpenAPI document on a page that loads nothing from elsewhere."""
     api = request.app.openapi()
     examples = {path: _example(request, path) for path in api["paths"]}
     return HTMLResponse(render("docs.html", "serve", api=api, examples=examples))
 
 
 async def _answer(request: Request, call: Coroutine[Any, Any, Answer]) -> JSONResponse:
-    """Answer a request, as long as its client is there."""
+    """Answer a request while its client is connected."""
     answering, leaving = asyncio.create_task(call), asyncio.create_task(_wait_until_gone(request))
     try:
         await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -430,7 +431,7 @@ async def _answer(request: Request, call: Coroutine[Any, Any, Answer]) -> JSONRe
             raise ClientDisconnect
         answer = answering.result()
     finally:
-        answering.cancel()  # takes the request out of the queue
+        answering.cancel()  # removes the request from the queue
         leaving.cancel()
     request.app.state.answers.labels(200).inc()
     return JSONResponse(answer)
@@ -442,7 +443,7 @@ async def _wait_until_gone(request: Request) -> None:
 
 
 async def _refuse(request: Request, error: Exception) -> JSONResponse:
-    """Answer an error in one line."""
+    """Answer with an error in one line."""
     status, headers, message = 500, dict[str, str](), str(error)
     if isinstance(error, HTTPException):
         status, headers, message = error.status_code, dict(error.headers or {}), f"{error.detail}: see /docs."
@@ -458,14 +459,14 @@ async def _refuse(request: Request, error: Exception) -> JSONResponse:
         headers["Retry-After"] = "1"
     elif status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    elif status in {408, 413, 415}:  # a rest of the body may not have been read
+    elif status in {408, 413, 415}:  # part of the body may be unread
         headers["Connection"] = "close"
     request.app.state.answers.labels(status).inc()
     return JSONResponse({"error": message}, status, headers)
 
 
 def make_app(service: Service, key: str | None = None) -> FastAPI:
-    """Make the application of a service, which runs it; requests must have the API key, if there is one."""
+    """Make the application that runs a service; requests must carry the API key, if there is one."""
     from prometheus_client import Counter
 
     app = FastAPI(
@@ -486,14 +487,14 @@ def make_app(service: Service, key: str | None = None) -> FastAPI:
 
 KEY_VARIABLE = "TWMD_API_KEY"
 SPARE_CONNECTIONS = 64
-"""Connections beside those whose requests wait; more are answered 503 at once."""
+"""Connections in addition to waiting requests; others immediately get 503."""
 
 
 def read_key(file: Path | None) -> str | None:
-    """Read the API key from a file, or from the environment; None if there is none. No error shows it."""
+    """Read the API key from a file or the environment; None without one. No error shows it."""
     key = os.environ.get(KEY_VARIABLE) if file is None else read_secret(file, "the API key")
     if key is not None and not re.fullmatch(r"[!-~]{16,}", key):
-        raise FileError(f"{file or KEY_VARIABLE} has no API key: expected 16 or more ASCII characters without blanks.")
+        raise FileError(f"{file or KEY_VARIABLE} has no API key: expected at least 16 ASCII characters without blanks.")
     return key
 
 
@@ -505,10 +506,10 @@ def _is_loopback(host: str) -> bool:
 
 
 def serve_http(service: Service, host: str, port: int, key: str | None, announce: Callable[[str], None]) -> None:
-    """Serve over HTTP until a signal ends it; port 0 chooses a free port, and `announce` gets the URL."""
+    """Serve over HTTP until a signal. Port 0 picks a free port; `announce` is called with the URL."""
     if key is None and not _is_loopback(host):
         how = f"--api-key-file FILE or {KEY_VARIABLE}"
-        raise SpecError(f"{host} can be reached from other machines: set an API key by {how}, or use 127.0.0.1.")
+        raise SpecError(f"other machines can reach {host}: set an API key with {how}, or use 127.0.0.1.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host, port), family=family, backlog=service.max_waiting)
     with listener:
@@ -529,10 +530,10 @@ def serve_http(service: Service, host: str, port: int, key: str | None, announce
         server = uvicorn.Server(config)
 
         def stop(*_: object) -> None:
-            """Answer the requests that wait, and end with status 0; on the second signal, end at once."""
+            """Answer waiting requests, then exit with status 0; exit immediately on the second signal."""
             server.force_exit, server.should_exit = server.should_exit, True
 
-        server.handle_exit = stop  # type: ignore[assignment]  # uvicorn's own raises the signal again at the end
+        server.handle_exit = stop  # type: ignore[assignment]  # uvicorn would raise the signal again at the end
         server.run([listener])
 
 
@@ -540,7 +541,7 @@ _NoFields = create_model("NoFields", __config__=ConfigDict(extra="forbid"))
 
 
 def make_mcp_server(service: Service) -> Any:
-    """Make the MCP `Server` of a service that is running; it has the routes of HTTP as tools."""
+    """Make the MCP `Server` of a running service, with its HTTP routes as tools."""
     from mcp import types
     from mcp.server.lowlevel import Server
 
@@ -564,14 +565,14 @@ def make_mcp_server(service: Service) -> Any:
     async def call_tool(_: object, call: Any) -> Any:
         try:
             if call.name not in tools:
-                raise InputError(f"there is no tool {call.name[:80]!r}; there are {', '.join(tools)}.")
+                raise InputError(f"no tool {call.name[:80]!r}; {menu(call.name[:80], tools)}.")
             kind, compute, _route = tools[call.name]
             try:
                 fields = kind.model_validate(call.arguments or {})
             except ValidationError as error:
                 raise InputError(_explain(error, kind)) from None
             answer = await compute(**vars(fields))
-        except TwmdError as error:  # an error of the tool, which the client shows
+        except TwmdError as error:  # the client shows a tool's error
             return types.CallToolResult(content=[types.TextContent(type="text", text=str(error))], is_error=True)
         text = types.TextContent(type="text", text=json.dumps(answer))
         return types.CallToolResult(content=[text], structured_content=answer)
@@ -580,11 +581,11 @@ def make_mcp_server(service: Service) -> Any:
 
 
 def serve_mcp(service: Service) -> None:
-    """Serve MCP on standard input and output until the client closes the input and every request has its answer."""
+    """Serve MCP on standard input and output until the input ends and every request is answered."""
     from mcp.server.stdio import stdio_server
 
     service.load()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # asyncio's would wait for the thread that reads the input
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # asyncio's handler would wait for the thread that reads the input
     server = make_mcp_server(service)
 
     async def serve() -> None:
@@ -596,27 +597,28 @@ def serve_mcp(service: Service) -> None:
 
 @asynccontextmanager
 async def _until_answered(streams: tuple[Any, Any], timeout: float) -> AsyncIterator[tuple[Any, Any]]:
-    """Relay the messages of a client and a server: for the server, whose requests end with its input, that ends when
-    all that was asked is answered, within the seconds that a request may take.
+    """Relay messages between a client and a server, which drops its requests when its input ends.
+
+    The server's input therefore ends only when all requests are answered, or after the timeout of one request.
     """
     received, sent = streams
     requests, to_read = anyio.create_memory_object_stream[Any](0)
     to_write, answers = anyio.create_memory_object_stream[Any](0)
     waiting, answered = set[Any](), asyncio.Event()
 
-    def note(number: Any) -> None:
+    def finish(number: Any) -> None:
         waiting.discard(number)
         answered.set()
 
     async def relay_requests() -> None:
         async with requests:
-            async for received_one in received:
-                message: Any = getattr(received_one, "message", None)  # none of an exception
-                if getattr(message, "method", None) == "notifications/cancelled":  # such a request has no answer
-                    note((message.params or {}).get("requestId"))
+            async for event in received:
+                message: Any = getattr(event, "message", None)  # an exception has none
+                if getattr(message, "method", None) == "notifications/cancelled":  # it will not be answered
+                    finish((message.params or {}).get("requestId"))
                 elif hasattr(message, "method") and hasattr(message, "id"):
                     waiting.add(message.id)
-                await requests.send(received_one)
+                await requests.send(event)
             with anyio.move_on_after(timeout + 1):
                 while waiting:
                     answered.clear()
@@ -626,7 +628,7 @@ async def _until_answered(streams: tuple[Any, Any], timeout: float) -> AsyncIter
         async with sent:
             async for message in answers:
                 await sent.send(message)
-                note(getattr(message.message, "id", None))
+                finish(getattr(message.message, "id", None))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(relay_requests)
