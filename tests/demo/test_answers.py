@@ -156,7 +156,7 @@ def test_long_texts_are_cut_with_a_notice() -> None:
         f"references cut to the first 2,000 of {5 * LONGEST:,} characters: score longer texts in a file.",
     ]
     assert result == list(score_texts(long[:LONGEST], long[:LONGEST], "twmd")[:3])
-    assert f"at most {MAX_TOKENS} tokens a side can be drawn" in result[1]
+    assert f"pictures show at most {MAX_TOKENS} per side" in result[1]
 
 
 def test_impossible_setting_is_an_error_for_the_chosen_metric_and_a_notice_for_others() -> None:

@@ -138,7 +138,7 @@ def test_heat_maps_without_room_are_left_out_with_a_note(monkeypatch: pytest.Mon
     monkeypatch.setattr(html_report, "PICTURES_BYTES", 100_000)
     monkeypatch.setattr(html_report, "PAGE_BYTES", 0)
     less = report_page(**content)
-    note = "No picture: the page would be too large with it"
+    note = "No picture: left out to keep the page small"
     assert note not in whole
     assert less.count(note) > 5
     assert 0 < less.count('<div class="plan"') < whole.count('<div class="plan"')

@@ -150,7 +150,7 @@ def test_impossible_picture_is_refused_and_writes_nothing(tmp_path: Path, monkey
         draw(sized(2, 2), tmp_path / "picture.htm")
     choices = "did you mean '.html'? Choices: .png, .svg, .pdf, .html."
     assert str(caught.value) == f"{tmp_path / 'picture.htm'}: unknown suffix '.htm' for a picture; {choices}"
-    with pytest.raises(SpecError, match=r"at most 200 tokens a side can be drawn; explain\(i\) gives the data"):
+    with pytest.raises(SpecError, match=r"pictures show at most 200 per side; explain\(i\) returns the data"):
         draw(sized(2, MAX_TOKENS + 1), tmp_path / "many.svg")
     with pytest.raises(InputError, match="the reference has no tokens"):
         draw(aligned(("word",), ()), tmp_path / "none.html")

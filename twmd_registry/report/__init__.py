@@ -1,1 +1,1 @@
-"""Scores as people read them."""
+"""Reports and pictures of scores."""

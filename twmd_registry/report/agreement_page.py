@@ -1,4 +1,4 @@
-"""One HTML page of how metrics agree with people: values with intervals, and pictures."""
+"""An HTML page about the agreement of metrics with human ratings: values with intervals, and pictures."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from twmd_registry.template import render
 
 
 def agreement_page(measured: Sequence[tuple[StudyResult, RatedSegments]]) -> str:
-    """Write the page of several data sets, each measured at the level of segments.
+    """Write the page for several data sets, each measured at the level of segments.
 
-    Where the data name items and systems, the soft pairwise accuracy of systems is added, and its pictures; not of
-    challenge sets, which are measured by ``accuracy`` alone: their systems are a text before and after an edit.
+    If the data name items and systems, the soft pairwise accuracy of systems and its pictures are added. Challenge
+    sets, measured by ``accuracy`` alone, get none, because their systems are a text before and after an edit.
     """
     sections = []
     for result, rated in measured:
@@ -57,7 +57,7 @@ def _system_agreement(metric: LabelledScores, rated: RatedSegments, study: Study
 
 
 def _table(statistic: str, labels: Sequence[str], agreements: Sequence[Agreement]) -> TextTable:
-    """Return a table with a row per metric; of several groups, with a row per group, as many columns fit no paper."""
+    """Return a table with a row per metric or, for several groups, a row per group, because pages are narrow."""
     groups = sorted({name for agreement in agreements for name in agreement.groups})
     if len(groups) < 2:
         return TextTable(statistic, ("metric", "value"), list(zip(labels, map(_cell, agreements), strict=True)))
@@ -72,10 +72,10 @@ def _cell(agreement: Agreement | None) -> str:
 
 
 def draw_agreement(result: StudyResult, rated: RatedSegments, suffix: str) -> dict[str, bytes]:
-    """Draw scores against ratings, or at the level of systems which of them metric and people order alike.
+    """Draw scores against ratings or, at the level of systems, which pairs metric and humans order alike.
 
-    Returns files by their names without the suffix: ``scatter``, or ``spa-GROUP`` of every group in which two systems
-    have an item in common.
+    Returns files by name without suffix: ``scatter``, or ``spa-GROUP`` for every group in which two systems share an
+    item.
     """
     data, scores = result.study.data, {metric.label: np.array(metric.scores) for metric in result.scored}
     if result.study.level == SEGMENT:

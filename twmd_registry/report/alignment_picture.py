@@ -1,4 +1,4 @@
-"""Pictures of an alignment: one heat map per side, as HTML, PNG, SVG or PDF."""
+"""Draw an alignment as one heat map per side, in HTML, PNG, SVG or PDF."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".png", ".svg", ".pdf", ".html")
 MAX_TOKENS = 200
-"""Most tokens of a side that a picture can show legibly."""
+"""Maximum tokens per side of a legible picture."""
 READING = "<p>Rows are the hypothesis's tokens, columns the other text's; hover over a cell to see its value.</p>"
 BAR = 0.55
-"""Inches that the longest marginal bar takes."""
+"""Length of the longest marginal bar in inches."""
 PIXELS = 40_000_000
-"""Pixels of the largest PNG, about."""
+"""Approximate maximum number of pixels of a PNG."""
 BASE_FONT = "DejaVu Sans"
 """A font that matplotlib includes."""
 _UNFIT = ("Last Resort", "STIX", "cm", "DejaVu Sans Display", "DejaVu Serif Display")
-"""Beginnings of the names of fonts without ordinary letters."""
+"""Prefixes of the names of fonts without ordinary letters."""
 
 
 def draw(alignment: Alignment, path: Path) -> None:
-    """Draw an alignment; the same one gives the same bytes, with the same fonts installed."""
+    """Draw an alignment to a file. Equal alignments and fonts yield equal bytes."""
     check_picture_file(path)
     check_drawable(alignment)
     suffix = path.suffix.lower()
@@ -54,7 +54,7 @@ def draw(alignment: Alignment, path: Path) -> None:
 
 
 def check_picture_file(path: Path) -> None:
-    """Raise SpecError for an unknown suffix of a picture, and MissingExtraError if it needs matplotlib in vain."""
+    """Raise SpecError for an unknown suffix, and MissingExtraError if it needs matplotlib and that is missing."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise SpecError(f"{path}: unknown suffix {path.suffix!r} for a picture; {menu(suffix, SUFFIXES)}.")
@@ -67,10 +67,10 @@ def check_drawable(alignment: Alignment, max_tokens: int = MAX_TOKENS) -> None:
     rows, columns = len(alignment.hypothesis), len(alignment.reference)
     if not rows or not columns:
         side = against_of(alignment) if rows else "hypothesis"
-        raise InputError(f"there is nothing to draw: the {side} has no tokens.")
+        raise InputError(f"nothing to draw: the {side} has no tokens.")
     if max(rows, columns) > max_tokens:
-        more = f"'twmd align' draws up to {MAX_TOKENS}" if max_tokens < MAX_TOKENS else "explain(i) gives the data"
-        raise SpecError(f"{rows} and {columns} tokens: at most {max_tokens} tokens a side can be drawn; {more}.")
+        more = f"'twmd align' draws up to {MAX_TOKENS}" if max_tokens < MAX_TOKENS else "explain(i) returns the data"
+        raise SpecError(f"{rows} and {columns} tokens: pictures show at most {max_tokens} per side; {more}.")
 
 
 def title(alignment: Alignment) -> str:
@@ -92,7 +92,7 @@ def _plot(alignment: Alignment, suffix: str) -> bytes:
 
 
 def make_figure(alignment: Alignment) -> Figure:
-    """Draw an alignment on a figure as large as its tokens need; call it in `plain_style`."""
+    """Draw an alignment on a figure that fits its tokens; call this inside `plain_style`."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -104,7 +104,7 @@ def make_figure(alignment: Alignment) -> Figure:
     size = (beside + len(columns) * cell + BAR + 0.8, above + len(rows) * cell + BAR + 1.3)
     width, height = max(size[0], 3.6), size[1]
     across, down = (len(alignment.sides), 1) if width < 1.5 * height else (1, len(alignment.sides))
-    fields = str(alignment.signature).replace("|", "| ")  # lines end after a bar
+    fields = str(alignment.signature).replace("|", "| ")  # lines break after a bar
     signature = textwrap.wrap(fields, int(across * width * 16), break_on_hyphens=False)
     figure = Figure(figsize=(across * width, down * height + 0.8 + 0.13 * len(signature)), layout="constrained")
     figure.suptitle(title(alignment), fontsize=11)
@@ -116,7 +116,7 @@ def make_figure(alignment: Alignment) -> Figure:
 
 
 def _draw_side(panel: SubFigure, alignment: Alignment, side: str, labels: Sequence[list[str]], cell: float) -> None:
-    """Draw one side: heading, heat map with its tokens, marginal bars along both axes, colour bar."""
+    """Draw one side: heading, heat map, marginal bars along both axes, colour bar."""
     plan = alignment.plans[side]
     (rows, columns), most, negative = plan.shape, float(np.abs(plan).max()) or 1.0, bool((plan < 0).any())
     panel.suptitle(HEADINGS[side].format(against=against_of(alignment)).replace(", ", ",\n"), fontsize=9)
@@ -146,7 +146,7 @@ def _draw_side(panel: SubFigure, alignment: Alignment, side: str, labels: Sequen
 
 
 def _draw_bars(axes: Axes, sums: np.ndarray, *, upright: bool) -> None:
-    """Draw the sums of the plan along one axis; bars grow away from the heat map."""
+    """Draw the plan's sums along one axis as bars that grow away from the heat map."""
     (axes.bar if upright else axes.barh)(np.arange(len(sums)), sums, 0.8, color="#08306b")
     axes.set_axis_off()
     ends, along = (min(sums.min(), 0.0), max(sums.max(), 0.0) or 1.0), (-0.5, len(sums) - 0.5)
@@ -156,7 +156,7 @@ def _draw_bars(axes: Axes, sums: np.ndarray, *, upright: bool) -> None:
 
 
 def find_fonts(characters: Iterable[str]) -> list[str]:
-    """Find installed fonts for characters, the most general first; matplotlib warns of characters without a font."""
+    """Find installed fonts for characters, the most general first. For characters without a font matplotlib warns."""
     names, missing = [BASE_FONT], set(characters) - _characters(BASE_FONT)
     for name in _installed_fonts() if missing else ():
         if missing & _characters(name):
@@ -166,7 +166,7 @@ def find_fonts(characters: Iterable[str]) -> list[str]:
 
 
 def _installed_fonts() -> list[str]:
-    """Return the families of regular fonts, Noto's first."""
+    """Return the families of regular fonts, Noto first."""
     from matplotlib.font_manager import fontManager
 
     regular = [font for font in fontManager.ttflist if font.style == "normal" and font.weight in (400, "normal")]
@@ -176,7 +176,7 @@ def _installed_fonts() -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _characters(family: str) -> frozenset[str]:
-    """Return the characters of a font family; none if its file cannot be read."""
+    """Return a font family's characters; none if its file cannot be read."""
     from matplotlib.font_manager import FontProperties, findfont
     from matplotlib.ft2font import FT2Font
 

@@ -1,4 +1,4 @@
-"""Figures by matplotlib, as a file's bytes, which are the same for the same data; `suffix` is one of `SUFFIXES`."""
+"""Draw figures with matplotlib; return the file's bytes, equal for equal data. `suffix` is one of `SUFFIXES`."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ SUFFIXES = (".png", ".svg")
 COLUMNS = 3
 PANEL_INCHES = 2.6
 CELL_INCHES = 0.3
-"""Size of a matrix's cell: a number of three digits fits."""
+"""Size of a matrix cell, enough for three digits."""
 DENSITY_POINTS = 201
 NORMAL_95 = 1.96
 Curve: TypeAlias = Sequence[np.ndarray]
-"""x and y, and optionally the standard errors of y; shape (points,) each, NaN leaves a gap."""
+"""x, y and optionally the standard errors of y; shape (points,) each. NaN leaves a gap."""
 
 
 class SurfacePoint(NamedTuple):
-    """The agreement of a setting; the temperature is None for a metric without it."""
+    """The agreement of a setting. The temperature is None for metrics without one."""
 
     centering: str
     layer: int
@@ -39,7 +39,7 @@ class SurfacePoint(NamedTuple):
 
 
 def require_matplotlib(reason: str = "figures need matplotlib") -> None:
-    """Check that matplotlib is installed, before hours of scoring; `reason` begins the error's message."""
+    """Raise MissingExtraError, with a reason, if matplotlib is missing. Call this before hours of scoring."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
@@ -48,7 +48,7 @@ def require_matplotlib(reason: str = "figures need matplotlib") -> None:
 
 @contextmanager
 def plain_style(**settings: Any) -> Iterator[None]:
-    """Draw with matplotlib's defaults and some `settings`, ignoring the user's configuration."""
+    """Draw with matplotlib's defaults and `settings`, ignoring the user's configuration."""
     import matplotlib as mpl
 
     with mpl.rc_context():
@@ -59,7 +59,7 @@ def plain_style(**settings: Any) -> Iterator[None]:
 
 
 def save_figure(figure: Figure, suffix: str, dpi: int = 150, **metadata: str) -> bytes:
-    """Return a figure's file without its date, as ``.png``, ``.svg`` or ``.pdf``."""
+    """Return a figure as a ``.png``, ``.svg`` or ``.pdf`` file without its date."""
     dates = {".svg": ["Date"], ".pdf": ["CreationDate", "Producer"]}.get(suffix, [])
     creator = {"Software" if suffix == ".png" else "Creator": f"twmd-registry {__version__}"}
     file = io.BytesIO()
@@ -70,7 +70,7 @@ def save_figure(figure: Figure, suffix: str, dpi: int = 150, **metadata: str) ->
 def draw_panels(
     names: Sequence[str], panel: Callable[[Axes, str], None], title: str, suffix: str, inches: float = PANEL_INCHES
 ) -> bytes:
-    """Draw a panel per name, side by side, each `inches` wide and high; `panel` draws one."""
+    """Draw a panel per name in a grid; `panel` draws one, `inches` wide and high."""
     require_matplotlib()
     from matplotlib.figure import Figure
 
@@ -95,7 +95,7 @@ def scatter(
     label: str = "rating",
     line: bool = True,
 ) -> bytes:
-    """Draw scores against ratings, called `label`; shape (N,) each. A line runs from (lowest, 0) to (highest, 1)."""
+    """Draw scores against ratings, labelled `label`; shape (N,) each. A line joins (lowest, 0) and (highest, 1)."""
 
     def panel(axes: Axes, name: str) -> None:
         axes.plot(ratings, scores[name], ".", markersize=2, alpha=0.4, color="tab:blue", rasterized=True)
@@ -107,7 +107,7 @@ def scatter(
 
 
 def densities(classes: np.ndarray, scores: Mapping[str, np.ndarray], title: str, suffix: str) -> bytes:
-    """Draw a Gaussian kernel density estimate of the scores of each class, 0 or 1, with Scott's bandwidth."""
+    """Draw a Gaussian kernel density estimate, with Scott's bandwidth, of each class's scores; classes are 0 and 1."""
     from scipy.stats import gaussian_kde
 
     def panel(axes: Axes, name: str) -> None:
@@ -127,7 +127,7 @@ def densities(classes: np.ndarray, scores: Mapping[str, np.ndarray], title: str,
 
 
 def roc(rates: Mapping[str, tuple[np.ndarray, np.ndarray]], title: str, suffix: str) -> bytes:
-    """Draw ROC curves, false and true positive rates by measure, in one panel, each with its area."""
+    """Draw ROC curves (false and true positive rates by measure) in one panel, each labelled with its area."""
     from scipy.integrate import trapezoid
 
     def panel(axes: Axes, _name: str) -> None:
@@ -143,7 +143,7 @@ def roc(rates: Mapping[str, tuple[np.ndarray, np.ndarray]], title: str, suffix: 
 def curves(
     panels: Mapping[str, Mapping[str, Curve]], labels: tuple[str, str], title: str, suffix: str, logarithmic: str = ""
 ) -> bytes:
-    """Draw curves by panel and name, with bands of 95% (1.96 standard errors) where errors are known.
+    """Draw curves by panel and name, with 95% bands (1.96 standard errors) if errors are known.
 
     All panels share the range of y. `labels` name x and y; `logarithmic` names axes: ``x``, ``y`` or both.
     """
@@ -167,7 +167,7 @@ def curves(
 
 
 def surface(points: Sequence[SurfacePoint], title: str, suffix: str) -> bytes:
-    """Draw the best agreement at every layer and temperature, or lines over layers; a panel per centering."""
+    """Draw the best agreement by layer and temperature, or lines over layers; one panel per centering."""
     values = [point.agreement for point in points]
     low, high = min(values), max(values)
 
@@ -199,7 +199,7 @@ def surface(points: Sequence[SurfacePoint], title: str, suffix: str) -> bytes:
 
 
 def matrices(panels: Mapping[str, np.ndarray], names: Sequence[str], title: str, suffix: str) -> bytes:
-    """Draw the lower triangles of symmetric matrices, from -100 to 100, a panel each, every number in its cell."""
+    """Draw the lower triangles of symmetric matrices, one per panel, with every number (0 to 100) in its cell."""
 
     def panel(axes: Axes, name: str) -> None:
         shown = np.where(np.tri(len(names), dtype=bool), panels[name], np.nan)
@@ -214,7 +214,7 @@ def matrices(panels: Mapping[str, np.ndarray], names: Sequence[str], title: str,
 
 
 def as_csv(header: Iterable[object], rows: Iterable[Iterable[object]]) -> bytes:
-    """Return the data of a figure or a study as CSV, every number in full precision."""
+    """Return the data of a figure or study as CSV in full precision."""
     file = io.StringIO(newline="")
     csv.writer(file).writerows([header, *rows])
     return file.getvalue().encode()

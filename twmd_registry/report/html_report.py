@@ -1,4 +1,4 @@
-"""A report as one HTML file: it loads nothing from elsewhere, and no text in it can run as script."""
+"""A report as one HTML file, which loads nothing and whose texts cannot run as script."""
 
 from __future__ import annotations
 
@@ -41,31 +41,31 @@ from twmd_registry.template import render
 
 CORRELATIONS: tuple[Statistic, ...] = ("pearson", "spearman", "kendall")
 MAX_TOKENS = 80
-"""Tokens of one side of an alignment in a report."""
+"""Maximum tokens per side of an alignment in a report."""
 FAINT = 0.02
-"""Cells of a heat map with less than this share of the greatest amount are left empty."""
+"""Cells of a heat map below this share of the greatest amount stay empty."""
 PAGE_BYTES, PICTURES_BYTES = 4_800_000, 1_000_000
-"""Pictures fill a page up to the first, and may take the second where texts leave less; further ones are left out."""
-TOO_LARGE = "the page would be too large with it; 'twmd align' draws it."
+"""Pictures fill the page up to the first limit, or take up to the second if texts fill it; others are left out."""
+TOO_LARGE = "left out to keep the page small; 'twmd align' draws it."
 BINS = 30
 ROUNDING = 1e-9
 COLOURS = 6
-"""Systems with a colour of their own, ``--s0`` to ``--s5`` in the page's style; more of them differ by their dashes."""
+"""Number of colours, ``--s0`` to ``--s5`` in the page's style; further systems differ by their dashes."""
 WIDTH, HEIGHT, TOP, BOTTOM, SIDE = 240, 140, 14, 18, 6
-"""Size and margins of a histogram, in the units of the drawing."""
+"""Size and margins of a histogram in drawing units."""
 Highlights: TypeAlias = Sequence[tuple[Highlight, Mapping[int, Alignment | str]]]
-"""Segments to look at, each with its alignments by the system's number, or why there is none."""
+"""Segments to look at, each with alignments (or the reason why there is none) by the system's number."""
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _UNSAFE = re.compile(f"[<>&\u2028\u2029{_BIDI}\ud800-\udfff]")
 _INVISIBLE = re.compile(f"[\x00-\x1f\x7f-\x9f\ud800-\udfff{_BIDI}]")
 
 
 def align_highlight(highlight: Highlight, scores: Sequence[Sequence[ScoreSet]]) -> dict[int, Alignment | str]:
-    """Return a segment's alignments by the first metric that has some, or why not, by the system's number."""
+    """Return a segment's alignments by the first metric that has any, or the reason why not, by system number."""
     segment, systems, _ = highlight
     first = next((k for k, result in enumerate(scores[0]) if result.signature.spec.has_plan), None)
     if first is None:
-        return dict.fromkeys(systems, "none of the metrics has an alignment to show.")
+        return dict.fromkeys(systems, "no metric has an alignment to show.")
     alignments: dict[int, Alignment | str] = {}
     for system in systems:
         alignment = scores[system][first].explain(segment)
@@ -87,10 +87,10 @@ def report_page(
     overlaps: Sequence[str] = (),
     sources: Sequence[str] | None = None,
 ) -> str:
-    """Write a report as a page of HTML, which can be encoded as UTF-8 whatever the texts and names are.
+    """Write a report as an HTML page, which UTF-8 can encode whatever its texts and names are.
 
     `predictions` are by system; `overlaps` are sentences about metrics that were trained or tuned on the references.
-    Texts are JSON in it, which its script inserts as text; a policy allows that script alone, by its hash.
+    Texts are JSON, which the page's script inserts as text. A content policy allows only that script, by its hash.
     """
     columns = comparison.columns
     script = resources.files("twmd_registry").joinpath("report/templates/report.js").read_text(encoding="utf-8")
@@ -132,17 +132,17 @@ def report_page(
 
 
 def escape_script(text: str) -> str:
-    """Escape in JSON what could end a script element, change the text's direction or not be encoded."""
+    """Escape characters of JSON that could end a script element, change the text's direction or fail to encode."""
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def legible(text: str) -> str:
-    """Write out control characters, surrogates and marks of direction; all else stays as it is."""
+    """Escape control characters, surrogates and direction marks."""
     return _INVISIBLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def correlations(statistic: Statistic, comparison: SystemComparison) -> np.ndarray:
-    """Correlate every metric with every other over all segments; shape (metrics, metrics), NaN if undefined."""
+    """Correlate all pairs of metrics over all segments; shape (metrics, metrics), NaN if undefined."""
     scores = [segment_scores(column).ravel() for column in comparison.columns]
     values = np.full((len(scores), len(scores)), np.nan)
     for i, row in enumerate(scores):
@@ -158,7 +158,7 @@ def _data(
     references: Sequence[Sequence[str]],
     sources: Sequence[str] | None,
 ) -> dict[str, Any]:
-    """Return the data of the page's script: texts, and numbers as they are shown."""
+    """Return the data for the page's script: texts, and numbers as shown."""
     columns, segments = comparison.columns, zip(zip(*predictions, strict=True), references, strict=True)
     texts = [(list(map(legible, own)), list(map(legible, theirs))) for own, theirs in segments]
     facts = [changed_facts(*both) for both in texts]
@@ -185,7 +185,7 @@ def _digits(column: MetricColumn) -> int:
 
 
 def direction(column: MetricColumn) -> str:
-    """Return which scores of a metric are better, in words."""
+    """Say whether higher or lower scores of a metric are better."""
     return "↓ lower is better" if column.errors else "↑ higher is better"
 
 
@@ -194,13 +194,13 @@ def _shown(column: MetricColumn, value: float) -> str:
 
 
 class Difference(NamedTuple):
-    """How much better one system is than another by a metric: positive is better, also where errors are counted.
+    """How much better one system is than another by a metric. Positive is better, even if the metric counts errors.
 
     Attributes:
         value: The difference of their scores.
         low: The lower end of its bootstrap interval.
         high: The upper end.
-        apart: Whether the interval does not hold 0.
+        apart: Whether the interval excludes 0.
         shown: The difference as text.
         interval: The interval as text.
     """
@@ -224,7 +224,7 @@ def _difference(column: MetricColumn, i: int, j: int) -> Difference:
 
 
 def _forest(column: MetricColumn) -> str:
-    """Draw every system minus the baseline with its interval, as SVG."""
+    """Draw every system's difference from the baseline, with its interval, as SVG."""
     rows = [_difference(column, i, 0) for i in range(1, len(column.cells))]
     ends = [0.0, *(end for row in rows for end in (row.low, row.high))]
     low, high = min(ends), max(ends)
@@ -238,7 +238,7 @@ def _forest(column: MetricColumn) -> str:
 
 
 def _multiples(columns: Sequence[MetricColumn], groupings: dict[str, dict[str, np.ndarray]]) -> dict[str, list[str]]:
-    """Draw by grouping and metric the mean of every group and system, with an interval of 1.96 standard errors."""
+    """Draw every group's and system's mean, with 1.96 standard errors, by grouping and metric."""
     return {
         about: [_multiple(column, about, [*groups.values()]) for column in columns]
         for about, groups in groupings.items()
@@ -246,12 +246,12 @@ def _multiples(columns: Sequence[MetricColumn], groupings: dict[str, dict[str, n
 
 
 def _multiple(column: MetricColumn, about: str, groups: Sequence[np.ndarray]) -> str:
-    """Draw the means of one metric by group as SVG; systems of a group stand beside each other."""
+    """Draw the means of one metric by group as SVG, with a group's systems side by side."""
     scores = segment_scores(column)
     drawn = list[tuple[int, int, float, float]]()
-    for i, own in enumerate(scores):
+    for i, system_scores in enumerate(scores):
         for k, group in enumerate(groups):
-            known = own[group][np.isfinite(own[group])]
+            known = system_scores[group][np.isfinite(system_scores[group])]
             if len(known):
                 error = 1.96 * float(known.std(ddof=1)) / math.sqrt(len(known)) if len(known) > 1 else 0.0
                 drawn.append((i, k, float(known.mean()), error))
@@ -271,7 +271,7 @@ def _multiple(column: MetricColumn, about: str, groups: Sequence[np.ndarray]) ->
 
 
 def _groupings(references: Sequence[Sequence[str]]) -> dict[str, dict[str, np.ndarray]]:
-    """Return, by what segments are grouped by and the groups' heads, the segments' indices."""
+    """Return the indices of segments by grouping and group heading."""
     groupings = {}
     for about, unit, digits, values in (
         ("length of the reference", "word", 0, reference_lengths(references)),
@@ -292,7 +292,7 @@ def _mean(column: MetricColumn, system: int, group: np.ndarray) -> str:
 
 
 def _distribution(column: MetricColumn) -> tuple[str, int]:
-    """Return a metric's histogram, empty where no score is defined, and the number of undefined scores."""
+    """Return a metric's histogram, empty if no score is defined, and the number of undefined scores."""
     scores = segment_scores(column)
     known = [row[np.isfinite(row)] for row in scores]
     label = f"histogram of the segment scores by {column.name}"
@@ -301,9 +301,10 @@ def _distribution(column: MetricColumn) -> tuple[str, int]:
 
 
 def counts_by_bin(values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Count finite values by system, shape (N,) each, in `BINS` bins from the lowest to the highest of all.
+    """Count finite values by system, shape (N,) each, in `BINS` bins from the overall minimum to the maximum.
 
-    Equal values have bins from 0.5 below to 0.5 above. Returns counts, shape (systems, bins), and edges, (bins + 1,).
+    If all values are equal, bins extend 0.5 below and above. Returns counts, shape (systems, bins), and edges, shape
+    (bins + 1,).
     """
     pooled = np.concatenate(values)
     low, high = float(pooled.min()), float(pooled.max())
@@ -313,7 +314,7 @@ def counts_by_bin(values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]
 
 
 def histogram(values: Sequence[np.ndarray], label: str, digits: int) -> str:
-    """Draw a histogram of finite values by system, at least one, as an SVG element; `label` describes it in words."""
+    """Draw a histogram of finite values (at least one) by system as an SVG element; `label` is its description."""
     counts, edges = counts_by_bin(values)
     bottom, step = HEIGHT - BOTTOM, (WIDTH - 2 * SIDE) / BINS
     heights = bottom - (bottom - TOP) * counts / counts.max()
@@ -327,12 +328,12 @@ def histogram(values: Sequence[np.ndarray], label: str, digits: int) -> str:
 
 
 def line_style(i: int) -> str:
-    """Return the CSS classes of a system's line: a colour, and dashes that differ without colours."""
+    """Return the CSS classes of a system's line: a colour, and dashes that work without colour."""
     return f"line c{i % COLOURS} d{i % 4}"
 
 
 def _highlights(chosen: Highlights, systems: Sequence[str], room: int) -> list[tuple[Highlight, list[dict[str, str]]]]:
-    """Return segments to look at, with pictures as long as there is room for them, in bytes."""
+    """Return segments to look at, with pictures of up to `room` bytes in all."""
     highlights = []
     for highlight, alignments in chosen:
         pictures = []

@@ -1,4 +1,4 @@
-"""Segments of a report: groups, segments to look at, and the words that differ."""
+"""Segments of a report: groups, segments to look at, and words that differ."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from twmd_registry.messages import visible
 
 GROUPS = 4
 _BLANK, _MARK = r"[\s\x1c-\x1f]", r"[\p{M}\p{Cf}]"
-"""A mark belongs to the character before it, as an accent or a vowel sign does."""
+"""A mark, such as an accent or vowel sign, belongs to the preceding character."""
 _ALONE = (
     r"[\p{P}\p{S}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # punctuation, signs, Thai, Lao, Burmese, Khmer
     r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # Kana, Han
 )
-"""Punctuation, and characters of scripts without blanks between words."""
+"""Punctuation, and characters of scripts without spaces between words."""
 _CLUSTER = rf"\X{_MARK}*"
-"""A user's character (UAX 29), such as an emoji of several characters."""
+"""A user-perceived character (UAX 29), such as an emoji of several code points."""
 _WORD = rf"(?:(?!{_BLANK}|{_MARK}|{_ALONE}){_CLUSTER})+"
 _INNER = r"['\u2019\-\u2010.,:]"
-"""Punctuation that joins what is on both its sides to one word: ``don't``, ``well-known``, ``1,000.5``, ``U.S``."""
+"""Punctuation inside a word: ``don't``, ``well-known``, ``1,000.5``, ``U.S``."""
 _PIECE = regex.compile(rf"(?:{_BLANK}{_MARK}*)+|{_WORD}(?:{_INNER}{_WORD})*|(?!{_MARK})(?={_ALONE}){_CLUSTER}|{_MARK}+")
 _NUMBER_WORDS = frozenset(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "  # noqa: SIM905
@@ -41,7 +41,7 @@ _SENTENCE_END = frozenset(".!?:")
 
 
 class Highlight(NamedTuple):
-    """A segment to look at: its number and the systems' numbers, from 0, and the reason in words."""
+    """A segment to look at: its number and the systems' numbers, from 0, and the reason."""
 
     segment: int
     systems: tuple[int, ...]
@@ -49,14 +49,14 @@ class Highlight(NamedTuple):
 
 
 def segment_scores(column: MetricColumn) -> np.ndarray:
-    """Return a metric's scores of all segments; shape (systems, segments)."""
+    """Return a metric's segment scores; shape (systems, segments)."""
     return np.array([cell.scores for cell in column.cells], dtype=np.float64)
 
 
 def percentile_ranks(column: MetricColumn) -> np.ndarray:
-    """Return the share of all other scores that a score beats, ties counting half: ``(rank - 1) / (n - 1)``.
+    """Return the share of all other scores that a score beats, where ties count half: ``(rank - 1) / (n - 1)``.
 
-    Over all systems, from 0 (the worst) to 1, NaN where a score is undefined or alone; shape (systems, segments).
+    Ranks are over all systems, from 0 (worst) to 1; NaN for an undefined or single score; shape (systems, segments).
     """
     from scipy.stats import rankdata
 
@@ -69,7 +69,7 @@ def percentile_ranks(column: MetricColumn) -> np.ndarray:
 
 
 def disagreements(columns: Sequence[MetricColumn]) -> np.ndarray:
-    """Return highest less lowest percentile rank of the metrics, NaN of fewer than two; shape (systems, segments)."""
+    """Return the range of the metrics' percentile ranks, NaN for fewer than two; shape (systems, segments)."""
     ranks = np.array([percentile_ranks(column) for column in columns])
     known = np.isfinite(ranks)
     span = np.where(known, ranks, -np.inf).max(axis=0) - np.where(known, ranks, np.inf).min(axis=0)
@@ -77,9 +77,9 @@ def disagreements(columns: Sequence[MetricColumn]) -> np.ndarray:
 
 
 def choose_highlights(comparison: SystemComparison, max_segments: int) -> list[Highlight]:
-    """Choose segments: half where the first metric separates systems most, then those where metrics disagree most.
+    """Choose up to `max_segments` distinct segments on which not all agree.
 
-    A segment is chosen once. Segments on which all agree are never chosen. There are at most `max_segments` segments.
+    Up to half are those where the first metric separates systems most, the rest those where metrics disagree most.
     """
     chosen: dict[int, Highlight] = {}
     columns, systems = comparison.columns, list(map(visible, comparison.systems))
@@ -101,15 +101,15 @@ def choose_highlights(comparison: SystemComparison, max_segments: int) -> list[H
 
 
 def _greatest(values: np.ndarray) -> list[int]:
-    """Return the indices of numbers above 0, the greatest first; of equal numbers, the earlier first."""
+    """Return the indices of positive numbers, the greatest first; equal numbers stay in order."""
     known = np.where(np.isfinite(values), values, -np.inf)
     return [place for place in np.argsort(-known, kind="stable").tolist() if known[place] > 0]
 
 
 def group_by(values: np.ndarray) -> list[np.ndarray]:
-    """Split segments into up to `GROUPS` groups of about equal size, by rising value; equal values stay together.
+    """Split segments by ascending value into up to `GROUPS` groups of similar size; equal values stay together.
 
-    Returns the segments' indices per group; those with NaN are in no group.
+    Returns the segments' indices per group, without segments whose value is NaN.
     """
     known = np.flatnonzero(np.isfinite(values))
     if not len(known):
@@ -125,9 +125,9 @@ def reference_lengths(references: Sequence[Sequence[str]]) -> np.ndarray:
 
 
 def word_frequencies(references: Sequence[Sequence[str]]) -> np.ndarray:
-    r"""Return how frequent the words of every segment's first reference are: :math:`\exp(\frac{1}{n} \sum_i \log c_i)`.
+    r"""Return the mean word frequency of every segment's first reference: :math:`\exp(\frac{1}{n} \sum_i \log c_i)`.
 
-    :math:`c_i` is how often its i-th word occurs in all references of all segments. From 1, NaN where the first
+    :math:`c_i` counts its i-th word in all references of all segments. Values are at least 1, or NaN if the first
     reference has no word; shape (segments,).
     """
     split = [[split_words(text) for text in texts] for texts in references]
@@ -138,14 +138,14 @@ def word_frequencies(references: Sequence[Sequence[str]]) -> np.ndarray:
 
 
 def split_words(text: str) -> list[str]:
-    """Split a text into its words in lower case, without punctuation."""
+    """Split a text into lower-case words, without punctuation."""
     return [piece.casefold() for piece in split_pieces(text) if any(character.isalnum() for character in piece)]
 
 
 def split_pieces(text: str) -> list[str]:
-    """Split a text into words, punctuation characters and blanks, which joined are the text.
+    """Split a text into words, punctuation characters and white space; joined, they are the text.
 
-    In a script without blanks between words, a character is a word.
+    In a script without spaces between words, every character is a word.
 
     >>> split_pieces("It rained, twice.")
     ['It', ' ', 'rained', ',', ' ', 'twice', '.']
@@ -157,11 +157,11 @@ def split_pieces(text: str) -> list[str]:
 def mark_differences(
     predictions: Sequence[str], references: Sequence[str], facts: Collection[str] = ()
 ) -> tuple[list[list[str]], list[list[str]]]:
-    """Mark the words by which the texts of one segment differ, as `difflib` aligns words and punctuation characters.
+    """Mark the words in which a segment's texts differ, by `difflib`'s alignment of words and punctuation.
 
-    In a prediction, these are words without a counterpart in the closest reference; in a reference, without one in any
-    prediction. Words that are `facts`, in lower case, are always marked, as parts of their own. Returns every text in
-    parts: plain and marked by turns, the first plain (maybe empty).
+    In a prediction these are words without a counterpart in the closest reference; in a reference, words without one in
+    any prediction. `facts`, in lower case, are always marked, as separate parts. Returns every text as alternating
+    plain and marked parts, starting with a plain one (maybe empty).
 
     >>> mark_differences(["the cat sat"], ["the dog sat"])
     ([['the ', 'cat', ' sat']], [['the ', 'dog', ' sat']])
@@ -184,22 +184,21 @@ def mark_differences(
 
 
 def changed_facts(predictions: Sequence[str], references: Sequence[str]) -> list[str]:
-    """Return the numbers and names, in lower case, that a prediction has and no reference, or a reference and no
-    prediction: what a reader checks first, wherever in the text it stands.
+    """Return the numbers and names, in lower case, that only a prediction or only a reference has.
+
+    A reader checks these first.
 
     >>> changed_facts(["On Tuesday two cats came."], ["Three cats came on Monday."])
     ['monday', 'three', 'tuesday', 'two']
     """
     sides = [[set(_facts(text)) for text in texts] for texts in (predictions, references)]
     words = [{word for text in texts for word in split_words(text)} for texts in (predictions, references)]
-    found = {fact for own, other in ((0, 1), (1, 0)) for facts in sides[own] for fact in facts - words[other]}
+    found = {fact for side, other in ((0, 1), (1, 0)) for facts in sides[side] for fact in facts - words[other]}
     return sorted(found)
 
 
 def _facts(text: str) -> list[str]:
-    """Return the numbers and names of a text: digits, number words, days and months, and words with a capital letter
-    that do not begin a sentence.
-    """
+    """Return numbers and names: digits, number words, days, months, and capitalised words inside a sentence."""
     facts, begins = list[str](), True
     for piece in split_pieces(text):
         word = piece.casefold()
@@ -213,7 +212,7 @@ def _facts(text: str) -> list[str]:
 
 
 def _parts(pieces: Sequence[str], matched: set[int], facts: Collection[str]) -> list[str]:
-    """Join pieces into plain and marked parts by turns; blanks between two marked words are marked with them."""
+    """Join pieces into alternating plain and marked parts; space between two marked words is marked too."""
     words = np.cumsum([not piece.isspace() for piece in pieces]) - 1
     alone = [piece.casefold() in facts for piece in pieces]
     marks = [

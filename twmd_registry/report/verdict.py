@@ -1,4 +1,4 @@
-"""What a comparison of systems comes to, in a sentence or two."""
+"""The verdict of a comparison of systems, in a sentence or two."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from twmd_registry.messages import visible
 
 
 def verdict(comparison: SystemComparison) -> list[str]:
-    """Return sentences: which systems the first metric tells from the baseline, which of the best it tells apart, and
-    where other metrics say something else.
+    """Say which systems the first metric separates from the baseline, whether it separates the two best, and where
+    other metrics differ.
     """
     column, names = comparison.columns[0], short_names(comparison.systems)
     if len(names) == 1:
@@ -21,7 +21,7 @@ def verdict(comparison: SystemComparison) -> list[str]:
         return [f"{names[0]} scores {number(column, cell.score)}{shown} by {column.name}."]
     if not comparison.resampling or not comparison.resampling.test:
         best = ranked(column)[0]
-        return [f"{names[best]} has the highest score by {column.name}, of too few segments for a test."]
+        return [f"{names[best]} has the highest score by {column.name}; there are too few segments for a test."]
     kinds = {kind: [i for i in ranked(column) if i and compare(column, i, 0) == kind] for kind in (1, 0, -1)}
     parts = []
     for kind, verb in ((1, "beat"), (-1, "lose to")):
@@ -46,13 +46,13 @@ def verdict(comparison: SystemComparison) -> list[str]:
 
 
 def short_names(systems: Sequence[str]) -> list[str]:
-    """Return the systems' names without the end that all of them share: ``.txt``."""
+    """Return the systems' names without a common suffix, such as ``.txt``."""
     endings = {PurePath(name).suffix for name in systems}
     return [visible(name.removesuffix(next(iter(endings))) if len(endings) == 1 else name) for name in systems]
 
 
 def _others(comparison: SystemComparison, names: Sequence[str]) -> list[str]:
-    """Say whether the other metrics agree with the first about every system and the baseline."""
+    """Say whether other metrics agree with the first about every system and the baseline."""
     first, *others = comparison.columns
     systems = range(1, len(names))
     differing = [
@@ -68,7 +68,7 @@ def _others(comparison: SystemComparison, names: Sequence[str]) -> list[str]:
 
 
 def compare(column: MetricColumn, i: int, j: int) -> int:
-    """Return 1 if a system is better than another by a metric, -1 if it is worse, 0 if they are not separable."""
+    """Return 1 if system i is better than j by a metric, -1 if it is worse, 0 if they are not separable."""
     p = _p(column, i, j)
     if p is None or p >= SIGNIFICANT:
         return 0
@@ -76,13 +76,13 @@ def compare(column: MetricColumn, i: int, j: int) -> int:
 
 
 def ranked(column: MetricColumn) -> list[int]:
-    """Return the systems' numbers, the best first."""
+    """Return the systems' numbers, best first."""
     sign = 1 if column.errors else -1
     return sorted(range(len(column.cells)), key=lambda i: sign * column.cells[i].score)
 
 
 def _p(column: MetricColumn, i: int, j: int) -> float | None:
-    """Return the p of two systems' difference; None if it was not tested."""
+    """Return the p of two systems' difference; None if not tested."""
     if column.p_values:
         return column.p_values[i][j]
     return column.cells[max(i, j)].p_value if min(i, j) == 0 else None
