@@ -95,13 +95,13 @@ def not_utf8(name: object, error: UnicodeDecodeError) -> FileError:
     }
     for start, form in formats.items():
         if error.object.startswith(start):
-            return FileError(f"{name} is {form}: give it a matching suffix (.parquet, .gz, .xz), or unpack it first.")
+            return FileError(f"{name} is {form}: add the matching suffix (.parquet, .gz, .xz), or unpack it first.")
     line = error.object.count(b"\n", 0, error.start) + 1
     return FileError(f"{name} is not UTF-8: byte 0x{error.object[error.start]:02x} in line {line}. Convert it first.")
 
 
 def refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; raise ValueError for a repeated key, of which Python's reader would keep the last."""
+    """Return a JSON object; raise ValueError for a repeated key, because Python's reader keeps only the last."""
     table: dict[str, Any] = {}
     for key, value in pairs:
         if key in table:

@@ -30,7 +30,7 @@ SEGMENTS = (100, 300, 1000, 3000)
 
 
 COMPARED = "Metrics, 'METRIC;KEY=VALUE;...' with their own keys, signatures, bleu, chrf, chrf++."
-OFFICIAL = "Also rank the metrics whose scores the shared task published beside the data (mte:FOLDER)."
+OFFICIAL = "Also rank the metrics whose scores the shared task published with the data (mte:FOLDER)."
 TRIALS = "Trials of the permutation tests by which wmt22 ranked metrics (default: 0, ranks of the values)."
 
 

@@ -117,8 +117,8 @@ def test_correlate_compares_them_with_human_ratings(run: Run, folder: Path) -> N
         (FILES["wmt.seg.score"].replace(f"a\t{SCORES['a'][2]}", "a\tnan"), "x.seg.score, row 3: expected a score"),
         (FILES["wmt.seg.score"].replace(f"a\t{SCORES['a'][2]}", "a\tNone"), "x.seg.score, row 3: expected a score"),
         (FILES["a.score"], "hold scores of 1 systems, and 2 are compared"),
-        (FILES["wmt.seg.score"].replace("b\t", "a.txt\t"), "row 17: 'a.txt' is the second name of a.txt"),
-        (FILES["wmt.seg.score"].replace("b\t", "b.small\t"), "row 17: there is no system 'b.small'"),
+        (FILES["wmt.seg.score"].replace("b\t", "a.txt\t"), "row 17: 'a.txt' and another name both stand for a.txt"),
+        (FILES["wmt.seg.score"].replace("b\t", "b.small\t"), "row 17: no system 'b.small'"),
     ],
 )
 def test_wrong_files_name_row_and_file(content: str, words: str, folder: Path, refused: Refused) -> None:
@@ -188,7 +188,7 @@ def test_arrays_tensors_and_tables_are_accepted(given: Any, texts: Texts) -> Non
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"metrics": ["twmd"]}, "twmd is no metric of SacreBLEU's"),
+        ({"metrics": ["twmd"]}, "twmd is not a SacreBLEU metric"),
         ({"metrics": ["BLEU|nrefs:1"]}, "no metric of SacreBLEU's"),
         ({"scores": {"chrF2": [[0.5, 0.5]]}}, "another name"),
         ({"scores": {"": [[0.5, 0.5]]}}, "without blanks"),

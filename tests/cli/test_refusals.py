@@ -108,7 +108,7 @@ USAGE = [
     (f"{SCORE} --set truncation=cut:9999", "reads at most 512 tokens"),
     (f"{SCORE} --part X", "--part 'X': expected NAME=PATH."),
     (f"{SCORE} --part modle=X", "--part modle: signatures name no"),
-    (f"{SCORE} --part stopwords=two.txt", "no signature is given: use --set"),
+    (f"{SCORE} --part stopwords=two.txt", "-m names no signature: use --set"),
     (f"{SCORE} --device nonsense", "device 'nonsense' is not available"),
     # Incompatible options.
     (f"{SCORE} --paired-bs", "a paired test compares systems"),

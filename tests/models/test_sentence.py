@@ -174,7 +174,7 @@ def test_each_distinct_text_is_encoded_once(folders: dict[str, Path], monkeypatc
             "Transformer",
         ),
         ("dense/modules.json", ('"sentence_transformers.', '"evil.'), "never run"),
-        ("dense/modules.json", ("2_Dense", "../dense"), "expected a folder beside it"),
+        ("dense/modules.json", ("2_Dense", "../dense"), "expected a folder next to it"),
         ("dense/2_Dense/config.json", ("torch.nn.modules.activation.Tanh", "os.system"), "never run"),
         ("dense/2_Dense/model.safetensors", None, "cannot be loaded"),
         ("cls/config_sentence_transformers.json", ('"cosine"', '"maxsim"'), "maxsim"),

@@ -484,7 +484,7 @@ def test_different_or_missing_file_is_named(scored: Path, run: Run, monkeypatch:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path("a.txt").read_bytes())))
     assert run("score ref.txt -m sbert --record own.json")[0] == 0
     was, hint = "as it was scored", "Pass all files: RECORD REF... -i HYP..., and --src."
-    missing = f"standard input (-i), {was}, is neither here nor beside the record."
+    missing = f"standard input (-i), {was}, is neither here nor in the record's folder."
     assert run("verify own.json") == (1, "", f"twmd: own.json: {missing} {hint}\n")
     Path("ref.txt").write_text("another\n", encoding="utf-8")
     changed = "ref.txt has changed."

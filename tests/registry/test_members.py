@@ -44,7 +44,7 @@ def test_members_are_given_in_parentheses_a_field_or_a_list_but_only_once() -> N
     for wrong in ([], ["sbert", 3]):
         with pytest.raises(SpecError, match="member"):
             make_spec("ensemble", members=wrong)
-    with pytest.raises(SpecError, match="members are given twice"):
+    with pytest.raises(SpecError, match="members are set twice"):
         twmd_registry.load("ensemble(sbert)", members="twmd")
 
 
@@ -100,7 +100,7 @@ def test_impossible_members_are_refused_by_number(members: str, words: str) -> N
         ("ensemble(", "twmd(", "expected members in parentheses"),
         ("stsscore;", "tsscore;", "member 1 of the ensemble"),
         ("model=sentence-transformers/all-MiniLM-L6-v2@21de63af9d45", "model=?", "blank"),
-        ("|version", "|members:sbert|version", "members are already given"),
+        ("|version", "|members:sbert|version", "members already follow"),
         (WHOLE, "ensemble|version:1.0.0", "column 9: expected members in parentheses"),
     ],
 )

@@ -112,7 +112,7 @@ def _plan(cost: np.ndarray, row_weights: np.ndarray, column_weights: np.ndarray)
 def _emd() -> Callable[..., Any]:
     """Import POT's solver. Restore Python's random state, because a library that POT imports draws a random number.
 
-    Python's warnings about compiling POT's code are ignored: they are no concern of the user's.
+    Python's warnings about compiling POT's code are ignored, because users cannot act on them.
     """
     state = random.getstate()
     try:

@@ -32,7 +32,7 @@ RESAMPLES, TRIALS = (
     "Resamples of the bootstrap intervals; 0 for none",
     "Trials of a paired permutation test against the first metric",
 )
-OFFICIAL = "Also compare the metrics whose scores the shared task published beside the data (mte:FOLDER)."
+OFFICIAL = "Also compare the metrics whose scores the shared task published with the data (mte:FOLDER)."
 compared = declare.metrics(SEGMENT_LEXICAL, COMPARED, required=True)
 CORRELATIONS = f"{', '.join(STATISTICS)} (default: pearson; for demetr, accuracy)."
 

@@ -13,7 +13,7 @@ from rich_click.rich_panel import RichCommandPanel
 from twmd_registry.cli.declare import quiet
 
 Sections = Mapping[str, tuple[str, str]]
-"""By panel of ``--help``, the module of its commands (``{}`` stands for a command's name), and their names."""
+"""By panel of ``--help``, the module of its commands (``{}`` is replaced by a command's name), and their names."""
 
 
 class LazyGroup(click.RichGroup):

@@ -70,7 +70,7 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
             raise SpecError(f"unknown metric {name!r}; {menu(name, [*MetricName, *lexical])}.{hint}")
     keys = _parse_set_keys(arguments, named, unchanged)
     if not signed and any(getattr(parts, name) for name in PART_NAMES):
-        raise SpecError("--part locates a signature's file, but no signature is given: use --set KEY=VALUE.")
+        raise SpecError("--part locates a signature's file, but -m names no signature: use --set KEY=VALUE.")
     parts = resolve_local_files(parts, [parse_signature(name).spec for name in signed])
     requested = dict[MetricSpec | str, RequestedMetric]()
     for name in names:

@@ -10,13 +10,14 @@ from twmd_registry.errors import FileError, SpecError
 from twmd_registry.files.compressed import PACKED
 from twmd_registry.files.score_files import ScoreFile, read_score_file
 from twmd_registry.files.tables import TABLE_SUFFIXES
+from twmd_registry.messages import menu
 from twmd_registry.record.content import InputFile
 
 
-def named_files(given: Sequence[str]) -> list[tuple[str, Path]]:
-    """Return name and file of every ``NAME=FILE``; raises SpecError for anything else."""
+def named_files(options: Sequence[str]) -> list[tuple[str, Path]]:
+    """Return the name and file of every ``NAME=FILE``; raise SpecError for anything else."""
     named = []
-    for text in given:
+    for text in options:
         name, equals, file = text.partition("=")
         if not (equals and name and file):
             raise SpecError(f"--scores {text}: expected NAME=FILE, as in COMET=comet.json.")
@@ -25,22 +26,23 @@ def named_files(given: Sequence[str]) -> list[tuple[str, Path]]:
     return named
 
 
-def by_name(given: Sequence[str]) -> dict[str, list[Path]]:
-    """Return the files of every name of ``NAME=FILE``, in their order."""
+def by_name(options: Sequence[str]) -> dict[str, list[Path]]:
+    """Return the files of every ``NAME=FILE`` by name."""
     files = dict[str, list[Path]]()
-    for name, path in named_files(given):
+    for name, path in named_files(options):
         files.setdefault(name, []).append(path)
     return files
 
 
 def read_other_scores(
-    given: Sequence[str], systems: Sequence[str], segments: int
+    options: Sequence[str], systems: Sequence[str], segments: int
 ) -> tuple[dict[str, ExternalScores], list[InputFile]]:
-    """Read the files of ``--scores`` for some systems: one file for each, in their order, or one for all, which names
-    them. Returns the scores, and the files for a record. Raises FileError, which names file and row.
+    """Read the files of ``--scores``: one per system, in order, or one for all that names the systems.
+
+    Returns the scores, and the files for a record. Raises FileError with file and row.
     """
     scores, files = dict[str, ExternalScores](), list[InputFile]()
-    for name, paths in by_name(given).items():
+    for name, paths in by_name(options).items():
         read = [read_score_file(path, name) for path in paths]
         by_system = [_scores_of(file, systems) for file in read]
         if len(read) == 1 and len(by_system[0]) == len(systems):
@@ -50,8 +52,8 @@ def read_other_scores(
         else:
             held = sum(map(len, by_system))
             raise FileError(
-                f"--scores {name}: {', '.join(file.name for file in read)} hold scores of {held} systems, and "
-                f"{len(systems)} are compared: give a file for each, in their order, or one that names all."
+                f"--scores {name}: {', '.join(file.name for file in read)} hold scores of {held} systems, but "
+                f"{len(systems)} are compared: pass one file per system, in order, or one that names all systems."
             )
         for system, (file, values) in zip(systems, columns, strict=True):
             if len(values) != segments:
@@ -65,7 +67,7 @@ def read_other_scores(
 
 
 def _scores_of(file: ScoreFile, systems: Sequence[str]) -> list[tuple[ScoreFile, list[float]]]:
-    """Return a file's scores: of the only system where it names none, else of every system by name."""
+    """Return a file's scores, of its only system if it names none, otherwise by system."""
     if list(file.scores) == [None]:
         return [(file, file.scores[None])]
     found = dict[str, list[float]]()
@@ -75,15 +77,17 @@ def _scores_of(file: ScoreFile, systems: Sequence[str]) -> list[tuple[ScoreFile,
             system for system in systems if {_plain_name(one) for one in own} & _names_of(system)
         ]
         if len(same) != 1:
-            raise FileError(f"{file.places[name]}: there is no system {name!r}; there are {', '.join(systems)}.")
+            raise FileError(f"{file.places[name]}: no system {name!r}; {menu(str(name), systems)}.")
         if same[0] in found:
-            raise FileError(f"{file.places[name]}: {name!r} is the second name of {same[0]}: leave one of them out.")
+            raise FileError(
+                f"{file.places[name]}: {name!r} and another name both stand for {same[0]}: keep one of them."
+            )
         found[same[0]] = values
     return [(file, found[system]) for system in systems if system in found]
 
 
 def _names_of(system: str) -> set[str]:
-    """Return a system's names: its file with and without folders, and without its endings up to a version's number."""
+    """Return a system's names: its file with and without folders, and without suffixes other than version numbers."""
     names = {system, Path(system).name}
     name = _plain_name(Path(system).name)
     while name not in names:
@@ -93,6 +97,6 @@ def _names_of(system: str) -> set[str]:
 
 
 def _plain_name(name: str) -> str:
-    """Return a file's name without the ending of lines of text or a table; another ending may tell systems apart."""
+    """Return a file's name without a suffix of text or tables. Other suffixes may tell systems apart."""
     name = name.removesuffix(Path(name).suffix if Path(name).suffix in PACKED else "")
     return name.removesuffix(Path(name).suffix if Path(name).suffix in {".txt", *TABLE_SUFFIXES} else "")

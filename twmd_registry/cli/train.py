@@ -58,7 +58,7 @@ finetuning = declare.all_of(
     ),
     declare.seed("Seed of the batch order and of dropout"),
     declare.option(
-        "--save-steps", "N", "Steps between two checkpoints, beside one per epoch (default: none).", **RECIPE
+        "--save-steps", "N", "Steps between checkpoints within an epoch (default: none; one per epoch).", **RECIPE
     ),
     declare.flag("--resume", "Continue the interrupted run in DIR."),
     preset_name,

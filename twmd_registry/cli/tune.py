@@ -91,7 +91,7 @@ def tune_command(arguments: Arguments) -> int:
 
         trials = tune(specs, list(data.values()), options, progress, announce)
         if len(specs) * SEGMENTS_PER_SETTING > segments:
-            many = f"{len(specs)} settings on {segments} rows: the best of so many is partly due to chance"
+            many = f"{len(specs)} settings on {segments} rows: the best setting is partly due to chance"
             warn(f"{many}. Rate more, or try fewer with --try and --layers, and check the choice on other data.")
         usual = None if model in {"embedded", EMBEDDED_MODEL} else model
         defaults = tune([make_spec(metric, model=usual) for metric in metrics], list(data.values()), options)

@@ -99,12 +99,12 @@ def _find_inputs(record: Record, path: Path) -> list[list[Path]]:
         recorded.append(("-i", system.name, hashes))
     files = dict[str, list[Path]]({"REF": [], "-i": [], "--src": []})
     for role, name, hashes in recorded:
-        # The record is untrusted: its names must not lead out of these folders.
+        # The record is untrusted, so its names must not lead out of these folders.
         inside = not Path(name).is_absolute() and ".." not in Path(name).parts
         here = [place for place in (Path(name), path.parent / name) if inside and place.is_file()]
         same = [place for place in here if digest_of_file(place.read_bytes()) in hashes]
         if not same:
-            lost = f": {here[0]} has changed" if here else ", is neither here nor beside the record"
+            lost = f": {here[0]} has changed" if here else ", is neither here nor in the record's folder"
             missing = f"{name} ({role}), as it was scored{lost}"
             raise FileError(f"{path}: {missing}. Pass all files: RECORD REF... -i HYP..., and --src.")
         files[role].append(same[0])
@@ -118,9 +118,7 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
     spec = parse_signature(arguments.what).spec
     tasks = read_tasks(arguments, join_documents=any(member.align for member in spec.members_or_self))
     if len(tasks) != 1:
-        raise SpecError(
-            f"a number can be verified for one system only, but {len(tasks)} were given: name one file after -i."
-        )
+        raise SpecError(f"a number can be verified for one system only, not for {len(tasks)}: name one file after -i.")
     from twmd_registry.engine.pairs import Segments
     from twmd_registry.record.verify import verify_number
 

@@ -44,16 +44,16 @@ class ExternalScores(NamedTuple):
         return tuple(sha256 for _, sha256 in self.sources)
 
 
-def external_scores(name: str, given: GivenScores, systems: Sequence[str], segments: int) -> ExternalScores:
+def external_scores(name: str, scores: GivenScores, systems: Sequence[str], segments: int) -> ExternalScores:
     """Check the scores of some systems.
 
     Raises:
         InputError: Names the metric, system and row.
     """
     check_name(name)
-    if isinstance(given, ExternalScores):
-        return given
-    values = _plain(given)
+    if isinstance(scores, ExternalScores):
+        return scores
+    values = _plain(scores)
     if isinstance(values, Mapping):
         if unknown := [system for system in values if system not in systems]:
             raise InputError(f"scores of {name}: unknown system {unknown[0]!r}; the systems are {', '.join(systems)}.")
@@ -88,7 +88,7 @@ def check_name(name: object) -> None:
     if not isinstance(name, str) or not name or re.search(r"[|\s]", name):
         raise SpecError(f"scores of {name!r}: expected a name without blanks and |, such as COMET.")
     if name in {*MetricName, *LEXICAL_NAMES, *LEXICAL_NAMES.values()}:
-        raise SpecError(f"scores of {name}: this is a metric that is computed here: give the scores another name.")
+        raise SpecError(f"scores of {name}: that metric is computed here: choose another name for the scores.")
 
 
 def check_scores(where: str, numbers: Sequence[float], segments: int) -> None:

@@ -85,7 +85,7 @@ def canonical_lexical(name: str) -> str:
             choices = menu(key, known) if known else "it has no options"
             raise SpecError(f"{name}: {metric} has no option {key!r}; {choices}.")
         if key in chosen:
-            raise SpecError(f"{name}: {key} is given twice.")
+            raise SpecError(f"{name}: {key} occurs twice.")
         chosen[key] = _check_value(f"{name}: {key}={value}", known[key], value)
     if "smooth_value" in chosen and chosen.get("smooth") not in {"floor", "add-k"}:
         raise SpecError(f"{name}: smooth_value requires smooth=floor or smooth=add-k.")

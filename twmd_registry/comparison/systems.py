@@ -85,17 +85,21 @@ def compare_systems(
     checked = [(name, check_rows(texts, f"texts of {name}")) for name, texts in systems]
     for name, texts in checked:
         if len(texts) != len(references):
-            raise InputError(f"system {name} has {len(texts)} texts for {len(references)} segments: give one for each.")
+            raise InputError(
+                f"system {name} has {len(texts)} texts for {len(references)} segments: pass one per segment."
+            )
     if any(text != [] for text in references):  # else they are compared with their sources
         references = check_segments(checked[0][1], references).references
     for metric in metrics:
         if not (is_lexical(metric) if isinstance(metric, str) else isinstance(metric, tuple)):
-            raise SpecError(f"{metric} is no metric of SacreBLEU's: give ours as a pair of a scorer and its scores.")
+            raise SpecError(
+                f"{metric} is not a SacreBLEU metric: pass one of ours as a pair of a scorer and its scores."
+            )
     numbers = range(max(1, *map(len, references)))  # SacreBLEU's layout: None where a segment has fewer references
     streams = [[texts[k] if k < len(texts) else None for texts in references] for k in numbers]
     others = [
-        external_scores(name, given, [system for system, _ in checked], len(references))
-        for name, given in (scores or {}).items()
+        external_scores(name, values, [system for system, _ in checked], len(references))
+        for name, values in (scores or {}).items()
     ]
     metrics = [*(canonical_lexical(metric) if isinstance(metric, str) else metric for metric in metrics), *others]
     for metric in metrics:
@@ -175,7 +179,7 @@ def _lexical_cell(
     cell = SystemScore(float(_make_lexical(name, streams).corpus_score(system, None).score), {}, (), {})
     if references is None:
         return cell
-    # SacreBLEU's command line scores sentences with a metric of their own, because BLEU has settings for them.
+    # SacreBLEU's command line scores sentences with a separate metric, because BLEU has settings for them.
     metric = _make_lexical(name, streams, **({"effective_order": True} if settings_of(name)[0] == "bleu" else {}))
     return replace(
         cell,

@@ -90,7 +90,7 @@ def fit_idf(encoder: Encoder, texts: Iterable[str], spec: MetricSpec, progress: 
 
 
 def write_frequencies(encoder: Encoder, counts: Mapping[int, int], documents: int) -> FittedFile:
-    """Return a frequencies file, given in how many documents each token id occurs."""
+    """Return a frequencies file with the number of documents that contain each token id."""
     about = {
         "tokenizer": vocabulary_hash(encoder.tokenizer),
         "model": encoder.files.name,

@@ -65,7 +65,7 @@ def fit_background(
         part = distinct[start : start + _FIT_TEXTS]
         cut = None if spec.truncation.stride else spec.truncation.limit
         tokens = tokenise(encoder.tokenizer, part, cut, drop_unknown=encoder.static)
-        # The encoder reports windows, of which a text may have several.
+        # The encoder reports windows, and a text may have several.
         with split_progress(progress, len(part), stages=1)(len(part)) as report:
             encoded = encoder.encode(
                 tokens,
@@ -104,7 +104,7 @@ def _write(means: dict[str, Tensor], about: dict[str, str | int | None]) -> byte
 def transfer_means(background: MeanVectors, name: str, fingerprint: str, adapter: str | None) -> bytes:
     """Return a mean-vector file with the same means for a model that was trained with them as constants.
 
-    The model is given by name, content and full adapter name. ``trained_with`` records the means' origin.
+    Name, content and full adapter name identify the model. ``trained_with`` records the means' origin.
     """
     return _write(
         background.content,

@@ -74,5 +74,5 @@ def unpack(name: object, content: bytes) -> bytes:
 
 
 def read_content(path: Path) -> bytes:
-    """Read a file's bytes, unpacked; raises FileError as `read_whole`."""
+    """Read a file's unpacked bytes; raise FileError as `read_whole`."""
     return unpack(path, read_whole(path, lambda: path.open("rb")))

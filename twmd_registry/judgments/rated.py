@@ -205,7 +205,7 @@ GUESSES = {
     "reference": ("ref", "gold", "target", "reference_text"),
     "rating": ("score", "human", "human_score", "raw", "da", "mqm", "mos", "label", "stars"),
 }
-"""Usual column names by role, tried if there is no column of the role's name."""
+"""Usual column names by role, tried if no column has the role's name."""
 
 
 def _guess(path: Path, rows: Sequence[TableRow], role: str, column: str) -> str:

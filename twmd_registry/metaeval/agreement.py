@@ -234,7 +234,7 @@ def bootstrap(estimate: CorrelationEstimate, resamples: int, rng: np.random.Gene
 
 
 def draw(units: int, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw as many units as there are, with replacement; return counts, shape (units, resamples), int."""
+    """Draw units with replacement, as many as there are; return counts, shape (units, resamples), int."""
     rows = rng.integers(0, units, size=(resamples, units))  # (resamples, units)
     cells = rows * resamples + np.arange(resamples)[:, None]
     return np.bincount(cells.ravel(), minlength=units * resamples).reshape(units, resamples)

@@ -74,7 +74,7 @@ def settings(
         layers: The layers to try.
         tried: Values by key, which replace or extend `GRID`.
         max_settings: Limit. Fewer values are tried of the keys in `ORDERED`, then of others.
-        kept: Keys of which every value is tried.
+        kept: Keys whose values are all tried.
 
     Returns:
         The valid settings.

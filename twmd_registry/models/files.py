@@ -46,7 +46,7 @@ HEAD_FILE = "head.safetensors"
 MAX_LAYERS = 1000
 """Largest number of layers; the deepest networks have some hundred."""
 MAX_LABELS = 100_000
-"""Largest number of a classifier's classes, for each of which the library makes a name."""
+"""Largest number of a classifier's classes, because the library makes a name for each."""
 _WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _UNWANTED = ["onnx/*", "openvino/*", "*/onnx/*", "original/*"]
 

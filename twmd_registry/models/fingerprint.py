@@ -66,12 +66,12 @@ NEUTRAL: dict[str, dict[str, tuple[Any, ...]]] = {
     },
 }
 """Keys by file that cannot move a score, and the values for which that holds: notes on a file's origin, and libraries'
-defaults, which only some versions write. What is left out here is not loaded either.
+defaults, which only some versions write. Loading leaves out the same keys.
 """
 EMPTY: tuple[Any, ...] = (None, {}, [])
 """Values without meaning in ``adapter_config.json``."""
 GENERIC = "PreTrainedTokenizerFast"
-"""Class name, read by every version of transformers, of a tokenizer without a class of its own."""
+"""Class name of a tokenizer without its own class, which every version of transformers reads."""
 
 
 def largest_dimension(path: Path) -> int:

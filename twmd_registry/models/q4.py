@@ -2,7 +2,7 @@
 
 No code of that package is run or imported. The file holds multilingual-e5-small with linear layers and word embeddings
 in four bits, and its vocabulary, all little-endian. A block of 32 numbers is a float16 scale d and 16 bytes. Their low
-halves are the codes of the first 16 numbers, their high halves those of the others: ``d (code - 8)``.
+halves are the codes of the first 16 numbers, their high halves the other codes. A number is ``d (code - 8)``.
 """
 
 from __future__ import annotations

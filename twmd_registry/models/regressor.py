@@ -105,7 +105,7 @@ def load_regressor(
 class CrossEncoderRegressor(LoadedModel):
     """A cross-encoder on a device.
 
-    `joints` counts a pair's special tokens beyond those of its texts; the opening one counts once.
+    `joints` counts a pair's special tokens that its texts alone do not have; the opening one counts once.
     """
 
     shortest = 5  # two texts of one token each and three special tokens

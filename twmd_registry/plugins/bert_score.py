@@ -86,7 +86,7 @@ def score(
 
     Args:
         cands: Generated texts.
-        refs: One text per candidate, or a list of texts of which the best counts.
+        refs: One text per candidate, or a list of texts, whose best score counts.
         model_type: A Hub model or a folder; defaults to the model of `lang`.
         num_layers: The layer to read. Defaults to bert_score's table, or to five sixths of the depth of a model that is
             not in it.
@@ -108,7 +108,7 @@ def score(
 
     Raises:
         InputError: The texts cannot be scored; names the row.
-        SpecError: Neither a model nor a language is given, or a dict of weights is not bert_score's.
+        SpecError: Neither a model nor a language is named, or a dict of weights is not bert_score's.
         ModelError: The model, or a baseline for it, is missing.
     """
     scorer = BERTScorer(
@@ -221,7 +221,7 @@ class BERTScorer:
         return made
 
     def compute_idf(self, sents: Iterable[str]) -> None:
-        """Count tokens in texts to weight all further calls. Counts are saved like those of ``twmd fit idf``."""
+        """Count tokens in texts to weight all further calls. Counts are saved like ``twmd fit idf``'s."""
         self._take(self._backend.fit_idf([text.strip() for text in sents]))
 
     def take_idf(self, weights: Mapping[int, float]) -> None:
@@ -351,7 +351,7 @@ def read_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
         keys["baseline"] = arguments.get("baseline_path") or f"bert_score:{lang}"
     if both := [name for name in keys if name != "idf" and name in own]:
         raise SpecError(
-            f"{both[0]}={own[both[0]]} and an argument of bert_score that sets it to {keys[both[0]]}: give one."
+            f"{both[0]}={own[both[0]]} and an argument of bert_score that sets it to {keys[both[0]]}: pass one of them."
         )
     return own | keys
 

@@ -60,7 +60,7 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
             SpecError: An unknown preset or key, or an impossible value.
         """
         if config_name and preset and config_name != preset:
-            raise SpecError(f"two presets were given, {config_name!r} and preset={preset!r}: pass one of them.")
+            raise SpecError(f"two presets, {config_name!r} and preset={preset!r}: pass one of them.")
         config_name = config_name or preset
         self._preset = config_name
         self._settings = {name: settings.pop(name) for name in tuple(settings) if name not in EVALUATE_SETTINGS}
@@ -167,7 +167,7 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
     def compute(
         self, *, predictions: Any = None, references: Any = None, sources: Any = None, **keys: Any
     ) -> dict[str, Any] | None:
-        """Score everything that was added, or the given texts.
+        """Score everything that was added, or the texts that are passed.
 
         Args:
             predictions: As for `Scorer.score`.

@@ -1,4 +1,4 @@
-"""Metrics for lm-evaluation-harness that keep text pairs, and an aggregation that scores all of them at once.
+"""Metrics for lm-evaluation-harness that keep text pairs, and an aggregation that scores all of them together.
 
 Importing this module registers them for a task's ``metric_list``.
 """
@@ -127,7 +127,7 @@ def references_in(
 
     The task's ``metric_list`` names `name` (by default the metric) and NAME_signature. A name that is not a metric's
     needs ``aggregation: twmd_registry`` and ``higher_is_better: true``. A null is an empty text. Raises InputError for
-    data without the column, or with anything but texts or lists of texts in it, and SpecError at once for impossible
+    data without the column, or with anything but texts or lists of texts in it, and SpecError first for impossible
     keys.
     """
     check_keeps_rows(load(metric, **keys))  # loads no model

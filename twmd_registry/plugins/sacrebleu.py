@@ -130,7 +130,7 @@ class SacreBLEUMetric(Metric):
 
         Args:
             hypotheses: Texts, one per segment.
-            references: Streams of references, SacreBLEU's layout; None for those of the constructor.
+            references: Streams of references, SacreBLEU's layout; None for the constructor's streams.
             n_bootstrap: Resamples of a confidence interval; 1 for none.
 
         Raises:

@@ -36,8 +36,8 @@ STATISTICS: dict[str, Callable[..., Any]] = {
 class MetricEvaluator(moved_module("evaluation").SentenceEvaluator):  # type: ignore[misc]
     """Correlates a metric's scores, computed with the model in training, with human ratings.
 
-    The model is saved to a temporary folder and scored from there, so its scores equal those of `load(metric,
-    model=FOLDER)` after training. Results are ``NAME_METRIC_pearson`` (the primary metric), ``..._spearman`` and
+    The model is saved to a temporary folder and scored from there, so `load(metric, model=FOLDER)` gives the same
+    scores after training. Results are ``NAME_METRIC_pearson`` (the primary metric), ``..._spearman`` and
     ``..._kendall``; NaN if all scores are equal. The model's card shows them with the signature.
 
     Attributes:

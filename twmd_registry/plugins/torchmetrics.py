@@ -215,7 +215,7 @@ def make_rows(
         raise InputError(f"positions must be whole numbers from 0, one per prediction; got {str(positions)[:60]}.")
     if len(numbers) != len(segments.predictions):
         lengths = f"{len(segments.predictions)} predictions but {len(numbers)} positions"
-        raise InputError(f"there are {lengths}: give one position for each.")
+        raise InputError(f"there are {lengths}: pass one per prediction.")
     return list(map(Row, numbers.tolist(), *segments[:2], by_segment))
 
 

@@ -95,7 +95,7 @@ def texts_of(data: Any, what: str, choice: References, labels: Sequence[str], la
         split = getattr(data, "split", None)
         if split is None:
             hint = "does not name its split: pass a function of the data set"
-            raise SpecError(f"{what} are given by split, but the evaluation set {hint}.")
+            raise SpecError(f"{what} are named by split, but the evaluation set {hint}.")
         name = str(split)
         if name not in choice:
             raise SpecError(f"there are no {what} for split {name!r}; {menu(name, choice)}.")
@@ -353,7 +353,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
     """Scores every evaluation of a `Trainer`, and writes signatures and records that make the scores verifiable.
 
     `Trainer` takes the same object as ``compute_metrics=`` and in ``callbacks=[...]``. As a callback it writes
-    ``metric_signatures.json`` into the output folder, and a record with its texts beside every evaluated checkpoint,
+    ``metric_signatures.json`` into the output folder, and a record with its texts into every evaluated checkpoint,
     for ``twmd verify eval_record.json -i eval_texts.jsonl``. The model card gets the results. In a single process it
     also works without being a callback, but writes no files and cannot tell evaluation sets apart.
     """
@@ -534,7 +534,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             write_file(folder / SIGNATURES, f"{signatures}\n".encode())
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Write the records of these weights' evaluations beside the checkpoint."""
+        """Write the records of these weights' evaluations into the checkpoint."""
         del control
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         if not state.is_world_process_zero or not folder.is_dir():

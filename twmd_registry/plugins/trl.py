@@ -216,7 +216,7 @@ def reward_function(
             recur in every epoch, and ``any_language`` to true, because a policy may write in any script.
 
     Raises:
-        SpecError: As for `twmd_registry.load`, the metric needs sources, or settings are given beside `url`.
+        SpecError: As for `twmd_registry.load`, the metric needs sources, or settings are combined with `url`.
     """
     beside = ("" if reference_column == COLUMN else f"_column_{reference_column}") + ("" if guard else "_unguarded")
     if url is not None:

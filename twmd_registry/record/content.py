@@ -209,7 +209,7 @@ def read_record(path: str | Path) -> Record:
 
 
 def parse_record(text: str) -> Record:
-    """Read a record from JSON; raise FileError, with the place of the problem, if it is no record."""
+    """Read a record from JSON; raise FileError, with the place of the problem, if it is not a record."""
     if len(text) > MAX_BYTES:
         raise FileError(f"it has more than {MAX_BYTES >> 20} MB.")
     try:

@@ -214,7 +214,7 @@ def _corpus_tolerance(limit: float, segments: int) -> float:
 def _rescore(
     system: RecordedSystem, texts: Segments, options: RunOptions, local_files: LocalFiles, progress: Progress | None
 ) -> dict[int, _Rescored]:
-    """Score a system by all our metrics at once; return results by their place in the record."""
+    """Score a system by all our metrics together; return results by their place in the record."""
     scorers: dict[int, tuple[Signature, Scorer]] = {}
     rescored: dict[int, _Rescored] = {}
     for place, result in enumerate(system.results):
@@ -355,7 +355,7 @@ def _published_problems(
 ) -> list[str]:
     """Describe differences in tests, intervals and signature; `cells` come from recorded scores and from those now."""
     problems, (cell, fresh) = [], cells
-    # A p-value counts resamples, one of which may lie on the edge.
+    # A p-value counts resamples, and one may lie on the edge.
     for name, margin in (("mean", limit), ("ci", limit), ("p_value", 1.5 / (samples + 1))):
         before, now = getattr(result, name), getattr(cell, name)
         if (before is None) != (now is None) or (before is not None and abs(before - now) > margin):

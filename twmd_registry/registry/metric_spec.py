@@ -420,7 +420,7 @@ def _make_members(value: object, spec_type: type[MetricSpec]) -> tuple[WeightedS
 
 def _make_centering(values: Mapping[str, Any]) -> Centering:
     kind, _, named = str(values.get("centering", "none")).partition(":")
-    has_sources = values.get("against") in {"source", "both"}  # sources may have a mean vector of their own
+    has_sources = values.get("against") in {"source", "both"}  # sources may have their own mean vector
     means = tuple(named.split("+", 1) if has_sources else [named]) if named else ()
     return Centering(kind, values.get("centering_size"), values.get("centering_side"), means)  # type: ignore[arg-type]
 

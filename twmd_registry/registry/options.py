@@ -1,4 +1,4 @@
-"""A scorer's arguments beside the specification: `RunOptions`, which change no score, and `LocalFiles`."""
+"""A scorer's arguments other than the specification: `RunOptions`, which change no score, and `LocalFiles`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RunOptions:
         keep_references: Largest memory for encoded references between calls, in bytes or as ``"256MB"`` (kB, MB, GB).
             A second call with the same references then encodes only the predictions. All scorers of a model share the
             memory, up to the largest of their limits. It is freed with the model. Regression models, which read both
-            texts at once, ignore it.
+            texts together, ignore it.
         any_language: Whether to score texts in unsupported scripts, with a warning instead of an error.
         drop_missing: Whether to leave out rows that lack a text (None, NaN, an empty CSV cell), with a warning instead
             of an error.

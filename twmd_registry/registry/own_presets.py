@@ -15,11 +15,11 @@ from twmd_registry.registry.spec import apply_preset
 PRESET_FILE = "preset.toml"
 """Preset file in the folder of a trained adapter."""
 _LEARNED = "metric layer aggregation special ngram vectors centering temperature iterations objective normalize"
-"""Settings that must equal those of the adapter's training."""
+"""Settings that must be the same as in the adapter's training."""
 
 
 def add_preset(path: Path, name: str | None = None) -> list[Preset]:
-    """Check a TOML file with one preset and copy it, with the hashes of its tuning data if they are beside it.
+    """Check a TOML file with one preset and copy it, with the hashes of its tuning data if they are in its folder.
 
     Returns:
         The preset, once per metric that it sets, under `name` or its name in the file.

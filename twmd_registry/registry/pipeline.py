@@ -63,7 +63,7 @@ def sentence_modules(folder: Path) -> list[SentenceModule]:
         if not module_type.startswith(_LIBRARY):
             raise ModelError(f"{path} names remote code {module_type!r}, which is never run: expected {_LIBRARY}...")
         if Path(place).name != place:
-            raise ModelError(f"{path} names {place!r}: expected a folder beside it.")
+            raise ModelError(f"{path} names {place!r}: expected a folder next to it.")
     suffixes = {".json", ".safetensors"}
     return [
         SentenceModule(module_type, place, sorted(f for f in (folder / place).glob("*") if f.suffix in suffixes))

@@ -70,7 +70,7 @@ class Preset:
 
     @property
     def training_data(self) -> Path:
-        """File with the hashes of the texts of `tuned_on`, beside the TOML file."""
+        """File with the hashes of the texts of `tuned_on`, in the TOML file's folder."""
         path = Path(str(resources.files(PACKAGED))) / _OWN if self.source == PACKAGED else Path(self.source)
         return path.with_suffix(HASHES)
 
@@ -123,7 +123,7 @@ def write_presets(name: str, provenance: str, presets: Sequence[Preset]) -> str:
 
 
 def _toml(value: object) -> str:
-    """Write a text, number, truth value or list of texts as TOML, which JSON's form is too."""
+    """Write a text, number, truth value or list of texts as TOML, whose form equals JSON's."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -261,7 +261,7 @@ def describe_model(model: str | None) -> Preset | None:
 
 
 def default_preset(metric: MetricName, model: str | None) -> Preset:
-    """Return a metric's default: the best packaged preset, or the untuned one of a given model.
+    """Return a metric's default: the best packaged preset, or a model's untuned preset.
 
     Presets of other packages and users are never a default.
     """

@@ -12,7 +12,7 @@ _BLANK = re.compile(
     r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
     r"\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]*"
 )
-"""White space, control characters and invisible characters, of which a tokenizer may make tokens."""
+"""White space, control characters and invisible characters, which a tokenizer may turn into tokens."""
 
 
 def is_blank(text: str) -> bool:
@@ -39,7 +39,7 @@ def present_references(references: Iterable[Any]) -> list[Any]:
 
 
 def is_absent(value: Any) -> bool:
-    """Return whether a value stands for nothing: None, or pandas' NaN and NA."""
+    """Return whether a value is None, or pandas' NaN or NA."""
     return value is None or (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"  # noqa: PLR0124
 
 

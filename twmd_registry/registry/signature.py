@@ -194,7 +194,7 @@ def parse_signature(text: str | Signature) -> Signature:
     if MEMBERS in fields:  # SacreBLEU writes a name without parentheses
         text, column = fields.pop(MEMBERS)
         if members is not None:
-            _fail(column, "members are already given after the metric.")
+            _fail(column, "members already follow the metric.")
         members = text
     values = {name: _read_value(name, *field) for name, field in fields.items() if name not in _TRAILER}
     if metric is MetricName.ENSEMBLE or members is not None:

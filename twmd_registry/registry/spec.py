@@ -64,8 +64,8 @@ def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricS
     """
     metric, members = split_name(metric) if isinstance(metric, str) else (metric, None)
     if members is not None and keys.get("members") is not None:
-        repeated = f"members are given twice: in parentheses, {members!r}, and as members={keys['members']!r}"
-        raise SpecError(f"{repeated}; give them once.")
+        repeated = f"members are set twice: in parentheses, {members!r}, and as members={keys['members']!r}"
+        raise SpecError(f"{repeated}; set them once.")
     values = read_keys(metric, keys if members is None else {**keys, "members": members})
     name = MetricName(metric)
     model = str(values["model"]) if "model" in values else None
@@ -77,10 +77,10 @@ def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricS
 
 
 def _usual_preset(metric: MetricName, model: str | None, values: dict[str, Value]) -> Preset:
-    """Return the default preset, or that of a given model.
+    """Return the default preset, or a model's.
 
     For sbert, use the model as published if no preset was tuned for it, if it has its own pooling, or if a prompt is
-    given, unless keys of token vectors are given.
+    set, unless keys of token vectors are set.
     """
     usual = default_preset(metric, model)
     if metric is not MetricName.SBERT or values.keys() - {*SENTENCE_KEYS, *TAIL_KEYS}:
@@ -92,7 +92,7 @@ def _usual_preset(metric: MetricName, model: str | None, values: dict[str, Value
 def apply_preset(preset: Preset, values: dict[str, Value], preset_of_members: str | None = None) -> MetricSpec:
     """Return the specification of a preset with some keys changed.
 
-    Given members of an ensemble take the keys that they do not set from `preset_of_members`.
+    Members in `values` take the keys that they do not set from `preset_of_members`.
     """
     facts = entry(preset.metric)
     preset_keys = {name: KEYS[name].parse(value) for name, value in preset.keys.items() if name in facts.keys}
@@ -155,7 +155,7 @@ def spec_with_keys(metric: str) -> MetricSpec:
 
 
 def _settle(merged: dict[str, Value], values: dict[str, Value]) -> dict[str, Value]:
-    """Drop keys of the preset that have no effect beside the others, and fill in defaults."""
+    """Drop the preset's keys that have no effect with the other keys, and fill in defaults."""
     defaults = _CENTERING_DEFAULTS.get(str(merged.get("centering")).partition(":")[0], {})
     unused = _ALL_CENTERING_KEYS - defaults.keys() - values.keys()
     if merged.get("against") == "both":

@@ -36,7 +36,7 @@ MIN_CORRELATION = 0.1
 LORA_DROPOUT = 0.05
 FUSED_ATTENTION = 256
 """Least tokens of a text for torch's fused attention in bfloat16 on CPUs. Its gradient takes as long for 16 tokens as
-for 256, up to 14 times as long as that of separate products. From 256 tokens on it needs less memory.
+for 256, up to 14 times as long as with separate products. From 256 tokens on it needs less memory.
 """
 
 TARGETS: dict[Target, Callable[[Tensor, AppliedSpec], Tensor]] = {
@@ -154,7 +154,7 @@ def add_lora(network: Any, rank: int, modules: Sequence[str] | str, *, head: boo
         The wrapped network.
 
     Raises:
-        SpecError: The rank exceeds the model's width, and so that of any weight matrix.
+        SpecError: The rank exceeds the model's width.
     """
     if rank > (width := network.config.hidden_size):
         raise SpecError(f"rank {rank} exceeds the model's width: choose at most {width}.")

@@ -1,4 +1,4 @@
-"""The declarations of all metrics: one module per metric, of one type."""
+"""The declarations of all metrics, one module each."""
 
 from __future__ import annotations
 
@@ -24,20 +24,31 @@ ENCODER_KEYS = (
     "source_weight",
     "align",
 )
-"""Keys of every metric of token vectors."""
+"""Keys of every metric that compares token vectors."""
 SENTENCE_KEYS = ("model", "revision", "adapter", "prompt", "against", "source_weight")
-"""Keys of sbert that need no token vectors, beside `TAIL_KEYS`."""
+"""Keys of sbert that need no token vectors, in addition to `TAIL_KEYS`."""
 TAIL_KEYS = ("baseline", "multiref", "truncation", "dtype")
 """Keys of every metric with a model."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """The facts of a metric; its documentation, signatures, cards and framework classes are made from them.
+    """The facts of a metric, from which its documentation, signatures, cards and framework classes are made.
 
-    `keys` are in signature order, `identical` is the score of a text against itself (None where the model decides),
-    `lowest` and `highest` are the bounds of scores, if any. `aligner` is the module of `twmd_registry.align` whose
-    function of the same name returns C(X, Y), and with ``_plan`` after it the plan; None where no tokens are aligned.
+    Attributes:
+        title: The name in words.
+        about: A sentence on what it measures.
+        formula: C(X, Y).
+        keys: The keys that it uses, in signature order.
+        class_name: The name of its class in frameworks.
+        identical: The score of a text against itself; None if the model decides.
+        citation: The paper's BibTeX.
+        two_sided: Whether it has precision, recall and F1.
+        lowest: The lower bound of scores, if any.
+        highest: The upper bound.
+        aligner: The module of `twmd_registry.align` whose functions ``NAME`` and ``NAME_plan`` return C(X, Y) and the
+            plan; None if no tokens are aligned.
+        untrainable: Why it cannot be trained, if so.
     """
 
     title: str
@@ -55,19 +66,19 @@ class Metric:
 
     @property
     def span(self) -> str:
-        """The range of scores in words: ``-1 to 1``, or ``no fixed bounds``."""
+        """The range of scores: ``-1 to 1``, or ``no fixed bounds``."""
         return (
             "no fixed bounds" if self.lowest is None or self.highest is None else f"{self.lowest:g} to {self.highest:g}"
         )
 
 
-# Below the type, which the modules import from here.
+# The modules import the type above.
 CATALOGUE: dict[MetricName, Metric] = {name: import_module(f"{__name__}.{name}").METRIC for name in MetricName}
 """The declaration of every metric, by name."""
 
 
 def entry(metric: str) -> Metric:
-    """Return the declaration of a metric; raises SpecError, with the menu of metrics, if there is none."""
+    """Return a metric's declaration; raise SpecError, with a menu, for an unknown metric."""
     if not isinstance(metric, str) or metric not in set(MetricName):
         raise SpecError(f"unknown metric {metric!r}; {menu(str(metric), MetricName)}.")
     return CATALOGUE[MetricName(metric)]

@@ -4,8 +4,8 @@ from twmd_registry.registry.metrics import ENCODER_KEYS, TAIL_KEYS, Metric
 
 METRIC = Metric(
     title="Sentence-BERT cosine",
-    about="The cosine between the sentence vectors of two texts, as the model's authors make them, or with `vectors` "
-    "the means of their token vectors.",
+    about="The cosine of two texts' sentence vectors, as the model's authors compute them, or with `vectors` of their "
+    "mean token vectors.",
     formula="cos(u, v); with vectors: mean_ij S_ij",
     keys=(*ENCODER_KEYS, "vectors", "normalize", "prompt", *TAIL_KEYS),
     class_name="SBERT",

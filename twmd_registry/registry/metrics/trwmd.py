@@ -5,7 +5,7 @@ from twmd_registry.registry.metrics.twmd import METRIC as TWMD
 
 METRIC = Metric(
     title="Tempered Relaxed Word Mover Distance",
-    about="How well each word finds soft partners in the other text; no balance between the partners is asked for.",
+    about="How well each word finds soft partners in the other text, without balance between the partners.",
     formula="mean_i sum_j softmax_j(S_ij / T) S_ij",
     keys=("output", *ENCODER_KEYS, "temperature", "objective", "normalize", *TAIL_KEYS),
     class_name="TRWMD",
