@@ -116,7 +116,7 @@ def test_correlate_compares_them_with_human_ratings(run: Run, folder: Path) -> N
         (FILES["wmt.seg.score"].rpartition("b")[0], "x.seg.score has 15 scores of b.txt for 16 segments: segment 16"),
         (FILES["wmt.seg.score"].replace(f"a\t{SCORES['a'][2]}", "a\tnan"), "x.seg.score, row 3: expected a score"),
         (FILES["wmt.seg.score"].replace(f"a\t{SCORES['a'][2]}", "a\tNone"), "x.seg.score, row 3: expected a score"),
-        (FILES["a.score"], "hold scores of 1 systems, and 2 are compared"),
+        (FILES["a.score"], "scores of 1 systems, but 2 are compared"),
         (FILES["wmt.seg.score"].replace("b\t", "a.txt\t"), "row 17: 'a.txt' and another name both stand for a.txt"),
         (FILES["wmt.seg.score"].replace("b\t", "b.small\t"), "row 17: no system 'b.small'"),
     ],
@@ -189,7 +189,7 @@ def test_arrays_tensors_and_tables_are_accepted(given: Any, texts: Texts) -> Non
     ("changed", "words"),
     [
         ({"metrics": ["twmd"]}, "twmd is not a SacreBLEU metric"),
-        ({"metrics": ["BLEU|nrefs:1"]}, "no metric of SacreBLEU's"),
+        ({"metrics": ["BLEU|nrefs:1"]}, "not a SacreBLEU metric"),
         ({"scores": {"chrF2": [[0.5, 0.5]]}}, "another name"),
         ({"scores": {"": [[0.5, 0.5]]}}, "without blanks"),
         ({"systems": [("a", ["x", None])]}, r"texts of a\[1\] must be a text"),
