@@ -12,10 +12,15 @@ import pytest
 import torch
 from torch import nn
 
+import twmd_registry
+from tests.conftest import Texts
 from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.models import inference
 from twmd_registry.models.files import find_model
 from twmd_registry.models.inference import LoadedModel, OneDnnLinear, use_onednn
+from twmd_registry.models.sentence import SentenceEncoder
+from twmd_registry.record.verify import TOLERANCES
+from twmd_registry.registry.names import Dtype
 
 multiplies = inference.multiplies.__wrapped__
 needs_onednn = pytest.mark.skipif(not multiplies(), reason="this torch has no oneDNN for this CPU")
@@ -148,6 +153,21 @@ def test_unsupported_product_falls_back_to_torch(
             fast(x).sum().backward()
             assert fast.weight.grad is not None
     assert not products
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_cpu_without_a_format_computes_in_float32_with_rounded_weights(
+    dtype: Dtype, bert: str, texts: Texts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False, raising=False)
+    for kind in (Encoder, SentenceEncoder):
+        exact, found = (
+            kind(find_model(bert), None, each, torch.device("cpu")).network.state_dict() for each in ("float32", dtype)
+        )
+        for name, weights in exact.items():
+            assert torch.equal(found[name], weights.to(getattr(torch, dtype)).to(weights.dtype))
+    scores = [twmd_registry.score(*texts, model=bert, dtype=each).scores for each in ("float32", dtype)]
+    assert 0 < np.abs(np.subtract(*scores)).max() < TOLERANCES[dtype]
 
 
 def test_only_plain_linear_layers_change() -> None:

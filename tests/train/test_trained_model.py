@@ -133,8 +133,13 @@ def test_pearson_loss_is_a_share_of_mse_less_the_correlation(bert: str) -> None:
     assert all(bool(weight.grad.isfinite().all()) for _, weight in trained if weight.grad is not None)
 
 
-def test_bf16_rounds_products_in_training_only(bert: str) -> None:
+def test_bf16_rounds_products_in_training_only(bert: str, monkeypatch: Patch) -> None:
     rows = segments(rated_words(6, seed=1))
+    monkeypatch.setattr("twmd_registry.train.model.multiplies", lambda _: False)
+    with pytest.warns(UserWarning, match="no effect"):
+        slow = trained_metric(bert, "twmd", Recipe(bf16=True), centering="none")[0]
+    assert "forward" not in vars(slow.network)
+    monkeypatch.setattr("twmd_registry.train.model.multiplies", lambda _: True)
     plain, rounded = (trained_metric(bert, "twmd", Recipe(bf16=bf16), centering="none")[0] for bf16 in (False, True))
     for model in (plain, rounded):
         set_dropout(model, 0.0)
@@ -151,6 +156,7 @@ def test_bf16_rounds_products_in_training_only(bert: str) -> None:
 @pytest.mark.parametrize(("words", "fused"), [(4, False), (30, True)])
 def test_bf16_uses_fused_attention_for_long_texts(words: int, fused: bool, bert: str, monkeypatch: Patch) -> None:
     monkeypatch.setattr("twmd_registry.train.model.FUSED_ATTENTION", 20)
+    monkeypatch.setattr("twmd_registry.train.model.multiplies", lambda _: True)
     model = trained_metric(bert, "twmd", Recipe(bf16=True), centering="none")[0]
     set_dropout(model, 0.0)  # with dropout torch has no fused attention on a CPU
     with torch.profiler.profile() as profile:

@@ -89,12 +89,11 @@ class Encoder(LoadedModel):
             if adapter is not None:
                 network = merge(network, adapter, files)
         self.limit = length_limit(network, self.tokenizer, self.shortest, files.label)
-        self.network = network.to(device)
+        self.device, self.dtype = device, dtype
+        self.network = self.place(network)
         self.blocks = find_blocks(network)
         self.depth = depth_of(network)
         self.width = int(network.config.hidden_size)
-        self.device = device
-        self.dtype = dtype
         self.lock = RLock()  # hidden states are read by hooks, which threads would share
         self.adapter = adapter.name if adapter else None
         self.identity = f"{files.fingerprint}|{self.adapter}|{dtype}"

@@ -31,7 +31,7 @@ from twmd_registry.models.files import (
     read_adapter_config,
     reading,
 )
-from twmd_registry.models.inference import OneDnnLinear, multiplies
+from twmd_registry.models.inference import OneDnnLinear
 from twmd_registry.registry.hashes import stamp_of
 from twmd_registry.registry.names import (
     EMBEDDED_FINGERPRINT,
@@ -106,8 +106,7 @@ class Bert(nn.Module):
                 project(hidden).unflatten(-1, (self.config.num_attention_heads, -1)).transpose(1, 2)
                 for project in layer["attention"]["self"].values()
             )  # (B, heads, N, D / heads)
-            fast = query.is_cpu and hidden.dtype == torch.bfloat16 and multiplies(hidden.dtype)
-            if fast and hidden.shape[1] <= SHORT:
+            if query.is_cpu and hidden.dtype == torch.bfloat16 and hidden.shape[1] <= SHORT:
                 query, key = (side.contiguous().to(torch.float32) for side in (query, key))
                 scores = (query @ key.mT).mul_(query.shape[-1] ** -0.5)  # (B, heads, N, N)
                 mixed = (scores if mask is None else scores.add_(mask)).softmax(-1).to(value.dtype) @ value

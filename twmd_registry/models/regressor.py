@@ -122,8 +122,8 @@ class CrossEncoderRegressor(LoadedModel):
                 f"the tokenizer of {files.label} has no padding token, which a cross-encoder needs: set pad_token in "
                 "its tokenizer_config.json, and pad_token_id in its config.json."
             )
-        self.network, self.encoder = _load_regression_network(files, adapter, dtype)
-        self.network.to(device).eval()
+        network, self.encoder = _load_regression_network(files, adapter, dtype)
+        self.network = self.place(network)
         check_vocabulary(self.tokenizer, self.encoder, files.label)
         alone, joined = (self.tokenizer.num_special_tokens_to_add(pair=pair) for pair in (False, True))
         self.joints = joined - 2 * alone + 1

@@ -74,15 +74,15 @@ class SentenceEncoder(LoadedModel):
         longest = settings["max_seq_length"]
         if is_packaged(files, adapter):
             encoder, self.tokenizer = load_bert(files, adapter, dtype), read_tokenizer(files)
-            self.network: Any = encoder
+            network: Any = encoder
         else:
             encoder, self.tokenizer = load_bare(files, dtype), load_tokenizer(_without_pipeline(files))
             check_vocabulary(self.tokenizer, encoder, files.label)
             if adapter is not None:
                 encoder = merge(encoder, adapter, files)
-            self.network = load_pipeline(files, encoder, dtype)
-            longest = self.network.max_seq_length
-        self.network = self.network.to(device).eval()
+            network = load_pipeline(files, encoder, dtype)
+            longest = network.max_seq_length
+        self.network = self.place(network)
         self.limit = length_limit(encoder, self.tokenizer, self.shortest, files.label)
         self.own_limit = min((int(limit) for limit in (longest, self.limit) if limit), default=None)
         self.lock = RLock()  # a tokenizer has state

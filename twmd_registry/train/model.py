@@ -26,7 +26,8 @@ from twmd_registry.engine.pipeline import PipelineRun
 from twmd_registry.engine.result import SIDE
 from twmd_registry.engine.token_vectors import TokenView
 from twmd_registry.errors import ModelError, SpecError, missing_extra
-from twmd_registry.models.inference import exact_arithmetic
+from twmd_registry.messages import warn
+from twmd_registry.models.inference import exact_arithmetic, multiplies
 from twmd_registry.registry.metric_spec import AppliedSpec
 from twmd_registry.registry.names import Multiref
 from twmd_registry.train.recipe import MSE_SHARE, Recipe, Target
@@ -173,7 +174,13 @@ def add_lora(network: Any, rank: int, modules: Sequence[str] | str, *, head: boo
 
 
 def train_in_bfloat16(network: nn.Module, device: str) -> None:
-    """Run a network's matrix products in bfloat16 in training mode; weights stay in float32."""
+    """Run a network's matrix products in bfloat16 in training mode; weights stay in float32.
+
+    A CPU that lacks bfloat16 trains in float32, with a warning.
+    """
+    if device == "cpu" and not multiplies(torch.bfloat16):
+        warn("bf16 has no effect: this CPU computes bfloat16 more slowly than float32.")
+        return
     forward = network.forward
 
     def run(*args: Any, **inputs: Any) -> Any:
