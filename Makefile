@@ -172,7 +172,7 @@ ifdef QUICK
 	$(BIN)/python -m experiments bench pace --quick
 	$(BIN)/python -m experiments bench growth 1000 10000
 else
-	for part in pace "pace --shape multilingual --pairs 1000 --only twmd moverscore" $(BENCHES); do \
+	for part in pace "pace --headline --pairs 400" "pace --shape multilingual --pairs 1000 --only twmd moverscore" $(BENCHES); do \
 	  $(BIN)/python -m experiments bench $$part || exit 1; \
 	done
 endif

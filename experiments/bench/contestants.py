@@ -24,6 +24,7 @@ from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
 
 DENSE = ("twmd", "trwmd", "bertscore_centered", "wordset_cka")
+DEFAULT, MODERN = "twmd, default", "modern-bert-score"
 WARM_UP = 20
 """Pairs to score before the clock starts."""
 BATCH = 64
@@ -101,6 +102,17 @@ def bert_score(setting: Setting, *, dtype: torch.dtype = torch.float32) -> Run:
     return score
 
 
+def modern_bert_score(setting: Setting) -> Run:
+    """modern-bert-score on the same model, cut to the layer, which is how its own models are made."""
+    from modern_bert_score import BertScore
+
+    scorer: Any = BertScore(setting.model, device=setting.device)
+    network = scorer.inference_engine.model[0].auto_model
+    network.encoder.layer = network.encoder.layer[: setting.layer]
+    run: Run = scorer
+    return run
+
+
 def torchmetrics(setting: Setting) -> Run:
     """Torchmetrics' BERTScore on the same model and layer; it loads the model in every call."""
     from torchmetrics.functional.text import bert_score as peer
@@ -128,6 +140,11 @@ def ours(setting: Setting, metrics: tuple[str, ...] = ("twmd",), dtype: Dtype = 
     return lambda predictions, references: score_all(scorers, predictions, references)
 
 
+def default(setting: Setting) -> Run:
+    """`twmd` with the default preset, whatever model the others use."""
+    return Scorer(make_spec("twmd"), RunOptions(device=setting.device)).score
+
+
 CONTESTANTS: dict[str, Callable[[Setting], Run]] = {
     "bare encoder": bare,
     **{
@@ -138,6 +155,8 @@ CONTESTANTS: dict[str, Callable[[Setting], Run]] = {
     "twmd, bfloat16": lambda setting: ours(setting, dtype="bfloat16"),
     "all four dense, bfloat16": lambda setting: ours(setting, DENSE, "bfloat16"),
     "bert_score": bert_score,
+    DEFAULT: default,
+    MODERN: modern_bert_score,
     "bert_score, bfloat16": lambda setting: bert_score(setting, dtype=torch.bfloat16),
     "torchmetrics BERTScore": torchmetrics,
     "sentence-transformers encode": sentence_transformers,

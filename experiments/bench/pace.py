@@ -1,6 +1,7 @@
 """One table: every contestant on the same texts in one run, in several interleaved rounds.
 
-``--quick`` measures fewer contestants on fewer pairs, in one round. On a GPU ``python -m experiments bench pace --shape
+``--quick`` measures fewer contestants on fewer pairs, in one round. ``--headline`` measures the defaults of `twmd` and
+bert_score. On a GPU ``python -m experiments bench pace --shape
 roberta-large --device cuda --pairs 138000``.
 
 A round measures each contestant once, and ratios are taken within a round: what else the machine does for some minutes
@@ -13,12 +14,13 @@ import argparse
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from statistics import median
 from typing import Any
 
 import torch
 
-from experiments.bench.contestants import CONTESTANTS, Measured, Setting
+from experiments.bench.contestants import CONTESTANTS, DEFAULT, MODERN, Measured, Setting
 from experiments.bench.texts import PAIRS, benchmark_pairs, machine, measure_apart, print_table
 from twmd_registry.models.files import embedded_folder, find_model
 from twmd_registry.registry.names import EMBEDDED_MODEL, MULTILINGUAL_MODEL, MetricName
@@ -34,6 +36,8 @@ SHAPES: dict[str, tuple[dict[str, int], int]] = {
         19,
     ),
 }
+ROBERTA, _ = SHAPES["roberta-large"]
+SHAPES["bert_score's default"] = ROBERTA | {"vocab_size": 50265}, 17
 """Sizes of encoders that are made with random weights (speed does not depend on weights), and the layer that the TWMD
 paper reads.
 """
@@ -59,9 +63,8 @@ def model_of(shape: str) -> Iterator[tuple[str, int]]:
     sizes, layer = SHAPES[shape]
     tokenizer = AutoTokenizer.from_pretrained(embedded_folder())
     torch.manual_seed(0)
-    config: Any = RobertaConfig(
-        **sizes, vocab_size=len(tokenizer), max_position_embeddings=514, pad_token_id=tokenizer.pad_token_id
-    )
+    sizes = {"vocab_size": len(tokenizer), "max_position_embeddings": 514} | sizes
+    config: Any = RobertaConfig(**sizes, pad_token_id=tokenizer.pad_token_id)
     with tempfile.TemporaryDirectory() as folder:
         RobertaModel(config).save_pretrained(folder)
         tokenizer.model_max_length = 512
@@ -90,9 +93,16 @@ def main() -> None:
     parser.add_argument("--pairs", type=int)
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--only", nargs="+", choices=list(CONTESTANTS))
+    parser.add_argument("--headline", action="store_true", help="defaults alone, on the shape of bert_score's")
     given = parser.parse_args()
     pairs = given.pairs or (QUICK_PAIRS if given.quick else PAIRS)
-    chosen = {BARE, PEER, *(given.only or (QUICK if given.quick else CONTESTANTS))}
+    if given.headline:
+        given.shape, chosen = "bert_score's default", {DEFAULT, PEER, MODERN}
+    else:
+        chosen = {BARE, PEER, *(given.only or (QUICK if given.quick else CONTESTANTS))}
+    if MODERN in chosen and find_spec("modern_bert_score") is None:
+        chosen.remove(MODERN)
+        print(f"{MODERN} is left out: it is not installed (pip install {MODERN}, on Python 3.12 or newer)")
     names = [name for name in CONTESTANTS if name in chosen]
     device = f"{torch.cuda.get_device_name()}, " if given.device.startswith("cuda") else ""
     rounds: list[dict[str, Measured]] = []
@@ -107,11 +117,15 @@ def main() -> None:
     for name in names:
         own = [measured[name] for measured in rounds]
         seconds = median(each.seconds for each in own)
-        time = spread([measured[name].seconds / measured[BARE].seconds for measured in rounds])
+        time = (
+            [spread([measured[name].seconds / measured[BARE].seconds for measured in rounds])] if BARE in names else []
+        )
         pace = spread([measured[PEER].seconds / measured[name].seconds for measured in rounds])
         megabytes = median(each.megabytes for each in own)
-        rows.append([name, f"{seconds:.1f}", f"{pairs / seconds:.0f}", time, pace, f"{megabytes:.0f}"])
-    headers = ["", "seconds", "pairs/s", "x bare encoder's time", "x bert_score's pace", "peak MB"]
+        memory = spread([measured[name].megabytes / measured[PEER].megabytes for measured in rounds])
+        rows.append([name, f"{seconds:.1f}", f"{pairs / seconds:.3g}", *time, pace, f"{megabytes:.0f}", memory])
+    times = ["x bare encoder's time"] if BARE in names else []
+    headers = ["", "seconds", "pairs/s", *times, "x bert_score's pace", "peak MB", "x bert_score's memory"]
     print_table(rows, headers)
 
 
