@@ -239,7 +239,7 @@ def score_texts(
     if is_blank(hypothesis[:LONGEST]) or not (texts or sources):
         raise InputError("write a hypothesis and at least one reference (or a source, for presets that read it).")
     notices = [
-        f"{name} cut to its first {LONGEST:,} of {len(text):,} characters: score longer texts in a file."
+        f"{name} cut to the first {LONGEST:,} of {len(text):,} characters: score longer texts in a file."
         for name, text in (("hypothesis", hypothesis), ("references", references), ("source", source))
         if len(text) > LONGEST
     ]
