@@ -7,6 +7,7 @@ import fcntl
 import gzip
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from sacrebleu.metrics.bleu import BLEU
 import twmd_registry
 from tests.cli.parsing import GOOD, POOR, REFERENCES, Terminal
 from tests.conftest import Run
+from tests.processes import in_a_fork
 from twmd_registry import mbr, parse_signature
 from twmd_registry.cli import main
 from twmd_registry.registry.names import MetricName
@@ -195,13 +197,16 @@ class TestStreams:
         assert len(twmd_registry.read_record("out.json").systems[0].results[0].scores) == 3
 
     def test_closed_pipe_keeps_the_record_and_prints_no_error(self, files: Path) -> None:
-        command = f"{sys.executable} -m twmd_registry.cli score ref.txt -i good.txt --record out.json"
-        process = subprocess.Popen(command.split(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        assert process.stdout is not None
-        process.stdout.close()
-        assert process.wait(timeout=120) == 141
-        assert process.stderr is not None
-        assert process.stderr.read() == b""
+        def score() -> bool:
+            reader, writer = os.pipe()
+            os.close(reader)
+            os.dup2(writer, 1)
+            sys.stdout, sys.stderr = os.fdopen(1, "w"), (error := io.StringIO())
+            status = main(["score", "ref.txt", "-i", "good.txt", "--record", "out.json"])
+            sys.stdout.close()  # as at the end of a program
+            return (status, error.getvalue()) == (141, "")
+
+        assert in_a_fork(score)
         assert len(twmd_registry.read_record(files / "out.json").systems[0].results[0].scores) == 3
 
     def test_unencodable_name_is_escaped(

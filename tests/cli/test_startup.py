@@ -227,13 +227,6 @@ def test_command_imports_heavy_libraries_only_if_needed(tmp_path: Path) -> None:
             assert "No such command" not in errors, line
 
 
-def test_score_without_a_fitted_accuracy_imports_no_statistics(tmp_path: Path) -> None:
-    code = CODE.replace("heavy = {", "heavy = {'scipy.stats', ")
-    (scored,) = started(tmp_path, "score ref.txt -i hyp.txt hyp.txt -m twmd sbert stsscore -q", code)
-    assert (scored[1], {"scipy.stats", "transformers", "sentence_transformers"} & scored[2]) == (0, set())
-    assert "torch" in scored[2]
-
-
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other libraries have no such setting")
 def test_command_threads_share_one_memory_arena() -> None:
     program = (

@@ -130,10 +130,11 @@ def test_packaged_models_score_without_large_libraries_or_random_numbers(tmp_pat
         "import random, sys, numpy, torch\nfrom twmd_registry.cli import main\n"
         "states = lambda: (random.getstate(), str(numpy.random.get_state()), torch.get_rng_state().tolist())\n"
         "before = states()\n"
-        "for metric in ('twmd', 'twmd;preset=embedded-tuned', 'moverscore', 'stsscore'):\n"
-        "    assert main(['score', 'texts.txt', '-i', 'texts.txt', '-m', metric]) == 0\n"
+        "for metric in ('twmd', 'twmd;preset=embedded', 'moverscore', 'sbert', 'stsscore'):\n"
+        "    assert main(['score', 'texts.txt', '-i', 'texts.txt', 'texts.txt', '-m', metric]) == 0\n"
         "    assert states() == before, metric\n"
-        "print('LOADED', sorted({'transformers', 'peft', 'datasets', 'sklearn', 'pandas'} & set(sys.modules)))\n"
+        "large = {'transformers', 'sentence_transformers', 'peft', 'datasets', 'sklearn', 'pandas', 'scipy.stats'}\n"
+        "print('LOADED', sorted(large & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "LOADED []"
