@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -13,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any, TypeAlias
 from unittest.mock import MagicMock, create_autospec
 
+import evaluate
 import huggingface_hub
 import pytest
 from huggingface_hub import HfApi, constants
@@ -24,33 +24,18 @@ from twmd_registry.errors import FileError, SpecError
 
 ROOT = Path(__file__).resolve().parents[2]
 P, R = ["the cat sat on the mat", "it rains"], ["a cat was sitting on the mat", "it is raining"]
-LOAD_ALL = """
-import json, sys
-import evaluate
-for name in sys.argv[3:]:
-    metric = evaluate.load(f"spaces/{name}")
-    predictions, references = json.loads(sys.argv[1]), json.loads(sys.argv[2])
-    result = metric.compute(predictions=predictions, references=references)
-    print(json.dumps([metric.name, type(metric).__module__, result]))
-by_file = evaluate.load("spaces/twmd/twmd.py", temperature=0.5)
-assert by_file.scorer.spec.temperature == 0.5
-"""
 
 
-def test_evaluate_loads_a_space_from_its_folder_offline(tmp_path: Path) -> None:
-    metrics = ("twmd", "wordset_cka")
-    for metric in metrics:
-        build_space(metric, tmp_path / "spaces" / metric)
-    offline = {"HF_MODULES_CACHE": str(tmp_path / "modules"), "HF_EVALUATE_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", LOAD_ALL, json.dumps(P), json.dumps(R), *metrics]
-    done = subprocess.run(command, env=os.environ | offline, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    loaded = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [name for name, _, _ in loaded] == list(metrics)
-    for name, module, result in loaded:
+def test_evaluate_loads_a_space_from_its_folder_offline(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate.config, "HF_EVALUATE_OFFLINE", True)
+    for metric in ("twmd", "wordset_cka"):
+        build_space(metric, folder / "spaces" / metric)
+        loaded = evaluate.load(f"spaces/{metric}")
         # a copy of the folder's, not the installed module
-        assert module.startswith(f"evaluate_modules.metrics.{name}.")
-        assert result["scores"] == pytest.approx(list(twmd_registry.load(name).score(P, R).scores), abs=1e-5)
+        assert type(loaded).__module__.startswith(f"evaluate_modules.metrics.{metric}.")
+        result = loaded.compute(predictions=P, references=R)
+        assert result["scores"] == pytest.approx(list(twmd_registry.load(metric).score(P, R).scores), abs=1e-5)
+    assert evaluate.load("spaces/twmd/twmd.py", temperature=0.5).scorer.spec.temperature == 0.5
 
 
 def test_build_needs_no_model_no_network_and_no_token(tmp_path: Path) -> None:
