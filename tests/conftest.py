@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import json
@@ -75,9 +76,12 @@ def shared(name: str) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _embedded_models_stay_loaded() -> Iterator[None]:
-    """Keep the two embedded models loaded for all tests."""
-    with twmd_registry.load("twmd") as aligned, twmd_registry.load("stsscore") as regressed:
-        assert aligned.spec.fingerprint == regressed.spec.fingerprint
+    """Keep the embedded model loaded for all tests: tuned, as a regressor, and plain."""
+    with contextlib.ExitStack() as kept:
+        tuned, regressor, plain = (
+            kept.enter_context(twmd_registry.load(metric)) for metric in ("twmd", "stsscore", "sbert")
+        )
+        assert tuned.spec.fingerprint == regressor.spec.fingerprint == plain.spec.fingerprint
         yield
 
 

@@ -146,11 +146,14 @@ Pair = tuple[list[float], list[float]]
 @pytest.fixture(scope="module")
 def scores(files: dict[str, str]) -> dict[tuple[MetricName, str], Pair]:
     """Return what both values of every key of every metric score, in few passes of each model."""
-    scorers = [scorer_of(*case, value, files) for case in CASES for value in KEYS[case[1]][1:]]
+    scorers = {case: [scorer_of(*case, value, files) for value in KEYS[case[1]][1:]] for case in CASES}
+    different = {own.requested: own for pair in scorers.values() for own in pair}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TwmdWarning)
-        found = [own.scores for own in score_all(scorers, *TEXTS, SOURCES)]
-    return {case: (found[2 * i], found[2 * i + 1]) for i, case in enumerate(CASES)}
+        found = dict(zip(different, score_all([*different.values()], *TEXTS, SOURCES), strict=True))
+    return {
+        case: (found[one.requested].scores, found[other.requested].scores) for case, (one, other) in scorers.items()
+    }
 
 
 @pytest.mark.parametrize(("metric", "key"), CASES)

@@ -210,19 +210,21 @@ STRANGE: dict[str, tuple[Any, ...]] = {
 def test_neutral_settings_change_neither_fingerprint_nor_score(
     base_and_adapter: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    expected = scored(*base_and_adapter)
+    """Every setting has each of its values in turn, and is missing in the last round; a round is scored once."""
+    content, scores = scored(*base_and_adapter)
     base, adapter = (shutil.copytree(folder, tmp_path / folder.name) for folder in base_and_adapter)
-    for file, keys in NEUTRAL.items():
-        path = (adapter if file.startswith("adapter") else base) / file
-        for key, values in keys.items():
-            before = path.read_bytes()
-            for value in values if ANY not in values else STRANGE.get(key, ("something",)):
-                tiny.change_json(path, **{key: value})
-                assert scored(base, adapter) == expected, (key, value)
-            rest = {name: value for name, value in json.loads(before).items() if name != key}
-            path.write_text(json.dumps(rest, indent=3), encoding="utf-8")
-            assert scored(base, adapter) == expected, key
-            path.write_bytes(before)
+    for turn in (0, 1, None):
+        for file, keys in NEUTRAL.items():
+            path = (adapter if file.startswith("adapter") else base) / file
+            for key, values in keys.items():
+                choices = values if ANY not in values else STRANGE.get(key, ("something",))
+                settings = json.loads(path.read_text(encoding="utf-8"))
+                settings.pop(key, None)
+                if turn is not None:
+                    settings[key] = choices[turn % len(choices)]
+                path.write_text(json.dumps(settings, indent=3), encoding="utf-8")
+                assert f"{fingerprint(base)} {adapter_content(adapter)}" == content, (key, turn)
+        assert scored(base, adapter) == (content, scores), turn
 
 
 def test_settings_that_may_change_a_score_change_the_fingerprint(
