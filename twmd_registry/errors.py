@@ -48,37 +48,70 @@ def missing_extra(what: str, extra: str) -> MissingExtraError:
     return MissingExtraError(f"{what}: {install_command(extra)}")
 
 
+def pip_install(*arguments: str) -> str:
+    """Return the command that installs packages into this environment, which may be pipx's or uv's.
+
+    >>> pip_install("peft", "matplotlib>=3.8").endswith(" peft 'matplotlib>=3.8'")
+    True
+    """
+    import shlex
+    import sys
+    from importlib import util
+    from pathlib import Path
+
+    if Path(sys.prefix, "pipx_metadata.json").is_file():
+        command = "pipx runpip twmd-registry install"
+    elif util.find_spec("pip") is None:
+        command = f"uv pip install --python {shlex.quote(sys.prefix)}"
+    else:
+        command = "pip install"
+    return f"{command} {shlex.join(arguments)}"
+
+
+def _origin() -> dict[str, Any]:
+    """Return where this package was installed from, as in ``direct_url.json``; empty for an index."""
+    import json
+    from importlib import metadata
+    from pathlib import Path
+
+    try:
+        origin: dict[str, Any] = json.loads(metadata.distribution("twmd-registry").read_text("direct_url.json") or "{}")
+    except metadata.PackageNotFoundError:  # a checkout on the path
+        origin = {"url": Path(__file__).resolve().parents[1].as_uri()}
+    return origin
+
+
+def requirement(extra: str) -> str:
+    """Return this package with an extra as a line of ``requirements.txt``, with its address if it is not an index's."""
+    origin = _origin()
+    url, repository = str(origin.get("url", "file:")), origin.get("vcs_info")
+    if repository:
+        url = f"{repository['vcs']}+{url}@{repository['commit_id']}"
+    return f"twmd-registry[{extra}]" + ("" if url.startswith("file:") else f" @ {url}")
+
+
 def install_command(extra: str) -> str:
     """Return the command that installs this package with an extra from its origin: a checkout, wheel, repository or
     index. If the origin is gone, the command installs the extra's requirements.
 
-    >>> install_command("plots").startswith("pip install ")
+    >>> "install" in install_command("plots")
     True
     """
-    import json
     import re
-    import shlex
     from importlib import metadata
     from pathlib import Path
     from urllib.parse import urlsplit
     from urllib.request import url2pathname
 
-    try:
-        installed = metadata.distribution("twmd-registry")
-        origin = json.loads(installed.read_text("direct_url.json") or "{}")
-        needed = installed.requires or []
-    except metadata.PackageNotFoundError:  # a checkout on the path
-        origin, needed = {"url": Path(__file__).resolve().parents[1].as_uri()}, []
-    url, wanted = str(origin.get("url", "")), f"[{extra}]"
-    if not url.startswith("file:"):
-        vcs = origin.get("vcs_info", {}).get("vcs")
-        return f"pip install {shlex.quote(f'twmd-registry{wanted}' + (f' @ {vcs}+{url}' if vcs else ''))}"
-    place = Path(url2pathname(urlsplit(url).path))
+    origin = _origin()
+    if not str(origin.get("url", "")).startswith("file:"):
+        return pip_install(requirement(extra))
+    place = Path(url2pathname(urlsplit(origin["url"]).path))
     if place.exists():
-        editable = "-e " if origin.get("dir_info", {}).get("editable") else ""
-        return f"pip install {editable}{shlex.quote(f'{place}{wanted}')}"
-    names = [line.partition(";")[0].strip() for line in needed if re.search(rf"extra == .{extra}\b", line)]
-    return f"pip install {shlex.join(names)}"
+        editable = ["-e"] if origin.get("dir_info", {}).get("editable") else []
+        return pip_install(*editable, f"{place}[{extra}]")
+    needed = metadata.distribution("twmd-registry").requires or []
+    return pip_install(*(line.partition(";")[0].strip() for line in needed if re.search(rf"extra == .{extra}\b", line)))
 
 
 class FileError(TwmdError, OSError):

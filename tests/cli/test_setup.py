@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 import twmd_registry
 from tests.cli.parsing import Terminal
@@ -19,10 +20,12 @@ from tests.conftest import Refused, Run
 from twmd_registry.cli import terminal
 from twmd_registry.cli.output import format_table
 from twmd_registry.comparison.text_table import WIDTH
-from twmd_registry.errors import install_command
+from twmd_registry.demo.space import requirements
+from twmd_registry.errors import install_command, pip_install
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_READS, MetricName
 from twmd_registry.registry.presets import presets, presets_of
+from twmd_registry.version import __version__
 
 
 def test_explain_without_a_metric_lists_every_metric_and_preset(run: Run) -> None:
@@ -209,7 +212,11 @@ REQUIRED = ["numpy>=1.26", "matplotlib>=3.8; extra == 'plots'", "ray[data]>=2.40
         ({"url": "file:///gone/checkout", "dir_info": {}}, "pip install 'matplotlib>=3.8'"),
         (
             {"url": "https://example.org/twmd.git", "vcs_info": {"vcs": "git", "commit_id": "0" * 40}},
-            "pip install 'twmd-registry[plots] @ git+https://example.org/twmd.git'",
+            f"pip install 'twmd-registry[plots] @ git+https://example.org/twmd.git@{'0' * 40}'",
+        ),
+        (
+            {"url": "https://example.org/twmd.whl", "archive_info": {}},
+            "pip install 'twmd-registry[plots] @ https://example.org/twmd.whl'",
         ),
     ],
 )
@@ -220,6 +227,17 @@ def test_install_line_names_the_installations_origin(
     installed = SimpleNamespace(read_text=lambda _name: text, requires=REQUIRED)
     monkeypatch.setattr(metadata, "distribution", lambda _name: installed)
     assert install_command("plots") == command.replace("FOLDER", str(folder))
+    needed = Requirement(requirements().splitlines()[-1])  # of a Space, which cannot read a folder of this machine
+    assert (needed.url or str(needed.specifier)) == (command.partition(" @ ")[2].strip("'") or f"=={__version__}")
+
+
+def test_install_line_is_that_of_the_environments_installer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert pip_install("peft>=0.14") == "pip install 'peft>=0.14'"
+    monkeypatch.setattr(util, "find_spec", lambda _name: None)
+    assert pip_install("peft") == f"uv pip install --python {tmp_path} peft"
+    (tmp_path / "pipx_metadata.json").touch()
+    assert pip_install("peft") == "pipx runpip twmd-registry install peft"
 
 
 def test_examples_are_shown_without_arguments(run: Run) -> None:

@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from twmd_registry.errors import FileError, SpecError
+from twmd_registry.errors import FileError, SpecError, requirement
 from twmd_registry.messages import menu
 from twmd_registry.plugins.evaluate_hook import path
 from twmd_registry.registry.metrics import CATALOGUE
@@ -119,17 +119,27 @@ from twmd_registry.demo.page import build_page
 
 build_page("{metric}").launch()
 '''
-REQUIREMENTS = f"twmd-registry[demo]=={__version__}\n"
 SPACE = re.compile(r"[A-Za-z0-9][\w.-]*/([A-Za-z]\w*)", re.ASCII)
 """ORG/NAME without a hyphen in NAME, which becomes a Python module."""
 TOKEN = re.compile(r"[!-~]+")
 """Characters of an HTTP header. For others the HTTP library's error would show the token."""
 
 
+def requirements() -> str:
+    """Return a Space's requirements: this package from the address it came from, or the release of this version."""
+    line = requirement("demo")
+    if " @ " not in line:
+        line = (
+            f"# Needs release {__version__} on PyPI. Before that, name a repository: {line} @ git+ADDRESS\n"
+            f"{line}=={__version__}"
+        )
+    return f"{line}\n"
+
+
 def card_files(metric: str) -> dict[str, str]:
     """Return a Space's card, page and requirements by file name; raise SpecError without a card."""
     app = APP.format(metric=metric)
-    return {"README.md": write_card(metric), "app.py": app, "requirements.txt": REQUIREMENTS}
+    return {"README.md": write_card(metric), "app.py": app, "requirements.txt": requirements()}
 
 
 def build_space(metric: str, folder: Path, *, module: str | None = None) -> Path:

