@@ -124,6 +124,12 @@ def test_scorer_computes_idf_on_its_own_texts(model: str) -> None:
     weights = utils.get_idf_dict(REFERENCES, utils.get_tokenizer(model), nthreads=0)
     expected, found = both(SEVERAL, model_type=model, idf=weights)
     assert_same(found, expected)
+    unused: dict[str, Any] = settings | {"idf": False}
+    with pytest.warns(TwmdWarning, match="idf_sents"):
+        assert_same(
+            ours.BERTScorer(model, 2, **unused).score(CANDIDATES, SEVERAL),
+            theirs.BERTScorer(model, 2, **unused).score(CANDIDATES, SEVERAL),
+        )
     with pytest.raises(ValueError, match="get_idf_dict"):
         ours.score(CANDIDATES, REFERENCES, model, 2, idf={1: 0.3})
 
@@ -165,6 +171,8 @@ def test_figure_shows_word_similarities(model: str, tmp_path: Path) -> None:
     plain = ours.plot_example("a dog ran", "the cat", model, 2).axes[0]
     shown, raw = (float(some.texts[0].get_text()) for some in (axes, plain))
     assert shown == pytest.approx((raw - 0.23) / (1 - 0.23), abs=2e-3)
+    weighted = ours.BERTScorer(model, 2, idf=True, idf_sents=["a dog"]).plot_example("a dog ran", "the cat").axes[0]
+    assert [float(text.get_text()) for text in weighted.texts] == [float(text.get_text()) for text in plain.texts]
 
 
 @pytest.mark.parametrize(
@@ -174,6 +182,7 @@ def test_figure_shows_word_similarities(model: str, tmp_path: Path) -> None:
         ({"rescale_with_baseline": True}, "lang"),
         ({"rescale_with_baseline": True, "lang": "en"}, "baseline_path"),
         ({"rescale_with_baseline": True, "baseline_path": "missing.tsv"}, "missing.tsv"),
+        ({"batch_size": 0}, "batch_size"),
     ],
 )
 def test_errors_name_the_missing_argument(options: dict[str, Any], words: str, model: str) -> None:

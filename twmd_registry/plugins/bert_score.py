@@ -21,6 +21,7 @@ from torch import Tensor
 from twmd_registry.encode.idf import write_frequencies
 from twmd_registry.engine.scorer import Scorer, load, score_all
 from twmd_registry.errors import SpecError
+from twmd_registry.messages import warn
 from twmd_registry.models.fitted import FittedFile
 from twmd_registry.registry.bert_score import layer_of_model, model_of_language
 from twmd_registry.registry.names import MetricName
@@ -155,8 +156,8 @@ class BERTScorer:
     ) -> None:
         """Store the settings.
 
-        Tokens are counted in `idf_sents`, by default in every call's references. Other arguments, and errors, are those
-        of `score`.
+        With `idf`, tokens are counted in `idf_sents`, by default in every call's references. Other arguments, and
+        errors, are those of `score`.
         """
         if model_type is None and lang is None:
             raise SpecError("pass model_type, or lang for bert_score's model of a language.")
@@ -181,9 +182,8 @@ class BERTScorer:
             self.compute_idf(idf_sents)
 
     def _make(self, batch_size: int, **keys: Any) -> Scorer:
-        padding = batch_size if batch_size > 1 else "none"
-        options = {"device": self.device, "any_language": True}
-        return load(MetricName.BERTSCORE_CENTERED, BERTSCORE, **self._keys | {"padding": padding} | keys | options)
+        options = {"device": self.device, "any_language": True, "padding": _padding(batch_size)}
+        return load(MetricName.BERTSCORE_CENTERED, BERTSCORE, **self._keys | keys | options)
 
     @property
     def _backend(self) -> TokenAlignmentBackend:
@@ -221,8 +221,14 @@ class BERTScorer:
         return made
 
     def compute_idf(self, sents: Iterable[str]) -> None:
-        """Count tokens in texts to weight all further calls. Counts are saved like ``twmd fit idf``'s."""
-        self._take(self._backend.fit_idf([text.strip() for text in sents]))
+        """Count tokens in texts to weight all further calls. Counts are saved like ``twmd fit idf``'s.
+
+        As in bert_score, a scorer without `idf` makes no use of them.
+        """
+        if self.idf:
+            self._take(self._backend.fit_idf([text.strip() for text in sents]))
+        else:
+            warn("idf_sents has no effect without idf=True; nor has it in bert_score.")
 
     def take_idf(self, weights: Mapping[int, float]) -> None:
         """Use the weights that bert_score's ``get_idf_dict`` returned; raise `SpecError` for any others."""
@@ -264,14 +270,14 @@ class BERTScorer:
         return (scores, self._hash(scores.signature)) if return_hash else scores
 
     def plot_example(self, candidate: str, reference: str, fname: str | Path = "") -> Figure:
-        """Draw the similarities of all words of two texts, without special tokens and rescaled like scores.
+        """Draw the similarities of all words of two texts, without special tokens and idf, and rescaled like scores.
 
         The picture is written to `fname`, or else shown if matplotlib has a window or notebook.
         """
         import matplotlib as mpl
         import matplotlib.pyplot as plt
 
-        alignment = self._scorer.score([candidate.strip()], [reference.strip()]).explain(0)
+        alignment = self._make(1, idf="none").score([candidate.strip()], [reference.strip()]).explain(0)
         rows, columns = alignment.hypothesis_shares > 0, alignment.reference_shares > 0
         baseline = float(self.baseline_vals[2])
         similarities = (alignment.similarities[rows][:, columns] - baseline) / (1 - baseline)
@@ -344,7 +350,7 @@ def read_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if layer is not None and (arguments.get("num_layers") is not None or "layer" not in own):
         keys["layer"] = layer
     if arguments.get("batch_size") is not None:
-        keys["padding"] = arguments["batch_size"] if arguments["batch_size"] > 1 else "none"
+        keys["padding"] = _padding(arguments["batch_size"])
     if arguments.get("rescale_with_baseline"):
         if not (lang or arguments.get("baseline_path")):
             raise SpecError("rescale_with_baseline needs a language's baseline: pass lang, or baseline_path.")
@@ -354,6 +360,13 @@ def read_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
             f"{both[0]}={own[both[0]]} and an argument of bert_score that sets it to {keys[both[0]]}: pass one of them."
         )
     return own | keys
+
+
+def _padding(batch_size: int) -> int | str:
+    """Return the value of the key for a batch size; `SpecError` for an impossible one."""
+    if not isinstance(batch_size, int) or batch_size < 1:
+        raise SpecError(f"batch_size: expected an integer of at least 1; got {batch_size!r}.")
+    return batch_size if batch_size > 1 else "none"
 
 
 def _strip(texts: Any) -> Any:
