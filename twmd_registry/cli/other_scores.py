@@ -7,10 +7,7 @@ from pathlib import Path
 
 from twmd_registry.comparison.external import ExternalScores, check_name
 from twmd_registry.errors import FileError, SpecError
-from twmd_registry.files.compressed import PACKED
 from twmd_registry.files.score_files import ScoreFile, read_score_file
-from twmd_registry.files.tables import TABLE_SUFFIXES
-from twmd_registry.messages import menu
 from twmd_registry.record.content import InputFile
 
 
@@ -70,33 +67,5 @@ def _scores_of(file: ScoreFile, systems: Sequence[str]) -> list[tuple[ScoreFile,
     """Return a file's scores, of its only system if it names none, otherwise by system."""
     if list(file.scores) == [None]:
         return [(file, file.scores[None])]
-    found = dict[str, list[float]]()
-    for name, values in file.scores.items():
-        own = {str(name), Path(str(name)).name}
-        same = [system for system in systems if own & _names_of(system)] or [
-            system for system in systems if {_plain_name(one) for one in own} & _names_of(system)
-        ]
-        if len(same) != 1:
-            raise FileError(f"{file.places[name]}: no system {name!r}; {menu(str(name), systems)}.")
-        if same[0] in found:
-            raise FileError(
-                f"{file.places[name]}: {name!r} and another name both stand for {same[0]}: keep one of them."
-            )
-        found[same[0]] = values
+    found = file.by_system(systems)
     return [(file, found[system]) for system in systems if system in found]
-
-
-def _names_of(system: str) -> set[str]:
-    """Return a system's names: its file with and without folders, and without suffixes other than version numbers."""
-    names = {system, Path(system).name}
-    name = _plain_name(Path(system).name)
-    while name not in names:
-        names.add(name)
-        name = name if Path(name).suffix[1:].isdigit() else Path(name).stem
-    return names
-
-
-def _plain_name(name: str) -> str:
-    """Return a file's name without a suffix of text or tables. Other suffixes may tell systems apart."""
-    name = name.removesuffix(Path(name).suffix if Path(name).suffix in PACKED else "")
-    return name.removesuffix(Path(name).suffix if Path(name).suffix in {".txt", *TABLE_SUFFIXES} else "")

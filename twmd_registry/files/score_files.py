@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import FileError
-from twmd_registry.files.compressed import read_whole, unpack
+from twmd_registry.files.compressed import PACKED, read_whole, unpack
 from twmd_registry.files.lines import decode, digest_of_file, split_lines
 from twmd_registry.files.tables import TABLE_SUFFIXES, TableRow, form_of, parse_json, read_rating, read_rows
-from twmd_registry.messages import no_column
+from twmd_registry.messages import menu, no_column
 
 USUAL_NAMES = ("COMET", "score")
 """Score columns to try if none has the metric's name."""
@@ -33,6 +33,28 @@ class ScoreFile(NamedTuple):
     def short_name(self) -> str:
         """The name without its folder."""
         return Path(self.name).name
+
+    def by_system(self, systems: Sequence[str]) -> dict[str, list[float]]:
+        """Return the scores by the names in `systems`. A system in the file may be named as the file of its texts.
+
+        Raises FileError for a name that is no system's, or another name of the same system.
+        """
+        found = dict[str, list[float]]()
+        for name, values in self.scores.items():
+            own = {str(name), Path(str(name)).name}
+            same = (
+                [system for system in systems if system == name]
+                or [system for system in systems if own & _names_of(system)]
+                or [system for system in systems if {_plain_name(one) for one in own} & _names_of(system)]
+            )
+            if len(same) != 1:
+                raise FileError(f"{self.places[name]}: no system {name!r}; {menu(str(name), systems)}.")
+            if same[0] in found:
+                raise FileError(
+                    f"{self.places[name]}: {name!r} and another name both stand for {same[0]}: keep one of them."
+                )
+            found[same[0]] = values
+        return found
 
 
 def read_score_file(path: Path, metric: str) -> ScoreFile:
@@ -92,3 +114,19 @@ def _find_column(row: TableRow, metric: str) -> str:
     if found is None:
         raise FileError(f"{row.header or row.where}: {no_column([metric], row.values)}.")
     return found
+
+
+def _names_of(system: str) -> set[str]:
+    """Return a system's names: its file with and without folders, and without suffixes other than version numbers."""
+    names = {system, Path(system).name}
+    name = _plain_name(Path(system).name)
+    while name not in names:
+        names.add(name)
+        name = name if Path(name).suffix[1:].isdigit() else Path(name).stem
+    return names
+
+
+def _plain_name(name: str) -> str:
+    """Return a file's name without a suffix of text or tables. Other suffixes may tell systems apart."""
+    name = name.removesuffix(Path(name).suffix if Path(name).suffix in PACKED else "")
+    return name.removesuffix(Path(name).suffix if Path(name).suffix in {".txt", *TABLE_SUFFIXES} else "")

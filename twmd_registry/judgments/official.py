@@ -11,7 +11,7 @@ from typing import NamedTuple
 from twmd_registry.comparison.cells import EXTERNAL
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.files.lines import digest_of_file, visible_files
-from twmd_registry.files.score_files import ScoreFile, read_score_file
+from twmd_registry.files.score_files import read_score_file
 from twmd_registry.judgments.mt_metrics_eval import (
     GROUPINGS,
     RATING,
@@ -133,14 +133,12 @@ def rate_external(name: str, paths: Sequence[Path], rated: RatedSegments) -> Lab
         if len(scores) != number:
             raise FileError(f"{file.name} has {len(scores)} scores; expected {number}, one per rated segment.")
     else:
-        if unknown := [system for system in file.scores if system not in set(rated.system or [])]:
-            raise FileError(f"{file.places[unknown[0]]}: unknown system {unknown[0]!r}.")
-        scores = _pick_rated(file, rated)
+        scores = _pick_rated(file.name, file.by_system([*dict.fromkeys(rated.system or [])]), rated)
     signature = f"{EXTERNAL}{name}|from:{file.short_name}|sha256:{file.sha256}|verifiable:no"
     return LabelledScores(name, signature, tuple(scores))
 
 
-def _pick_rated(file: ScoreFile, rated: RatedSegments) -> list[float]:
+def _pick_rated(file: str, by_system: dict[str, list[float]], rated: RatedSegments) -> list[float]:
     """Return the scores of rated rows, given scores by system, either of all its segments or of the rated ones."""
     systems, known = rated.system or [], Counter(rated.system or [])
     numbered = re.compile(r".+:[1-9][0-9]*")
@@ -149,15 +147,13 @@ def _pick_rated(file: ScoreFile, rated: RatedSegments) -> list[float]:
     if len({pair for pair, _ in places}) > 1:  # a number does not locate the segment of a later pair
         places = []
     for row, system in enumerate(systems):
-        values = file.scores.get(system)
+        values = by_system.get(system)
         if values is None:
-            raise FileError(f"{file.name} has no scores of system {system!r} (rated segment {row + 1}).")
+            raise FileError(f"{file} has no scores of system {system!r} (rated segment {row + 1}).")
         place = seen[system] if len(values) == known[system] or not places else places[row][1]
         seen[system] += 1
         if len(values) < known[system] or place >= len(values) or (not places and len(values) != known[system]):
-            raise FileError(
-                f"{file.name} has {len(values)} scores of {system}, but {known[system]} segments are rated."
-            )
+            raise FileError(f"{file} has {len(values)} scores of {system}, but {known[system]} segments are rated.")
         scores.append(values[place])
     return scores
 
