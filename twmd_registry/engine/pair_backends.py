@@ -181,10 +181,16 @@ class RegressionBackend(PairBackend):
         return find_sentence_model if is_siamese(self.adapter) else find_model
 
     def _complete_spec(self) -> MetricSpec:
-        """Complete the specification; a siamese model does not use `first`, `symmetric` and `activation`."""
+        """Complete the specification; refuse keys of cross-encoders for a siamese model."""
         settled = super()._complete_spec()
         if is_siamese(self.adapter):
-            return settled.replace(first=None, symmetric=None, activation=None)
+            for name in ("activation", "first", "symmetric"):
+                if (value := settled.texts().get(name)) is not None:
+                    raise SpecError(
+                        f"{name}={value} has no effect with adapter={settled.adapter}, a siamese model: it reads each "
+                        "text alone. The key is for cross-encoders, which read both at once: leave it out."
+                    )
+            return settled
         trained = trained_activation(self.files.folder)
         if trained not in {None, "Identity"} and settled.activation is None:
             warn(
