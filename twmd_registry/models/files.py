@@ -45,6 +45,8 @@ HEAD_FILE = "head.safetensors"
 """Head of a siamese regression model, in the folder of its encoder's adapter; see `twmd_registry.models.regressor`."""
 MAX_LAYERS = 1000
 """Largest number of layers; the deepest networks have some hundred."""
+MAX_EXPERTS = 1 << 20
+"""Largest number of experts in all layers; Doge has 16,384 in each."""
 MAX_LABELS = 100_000
 """Largest number of a classifier's classes, because the library makes a name for each."""
 _WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]

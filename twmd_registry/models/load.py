@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twmd_registry.errors import ModelError, SpecError
-from twmd_registry.models.files import MAX_LABELS, MAX_LAYERS, ModelFiles, content_of, isolate, reading
+from twmd_registry.models.files import MAX_EXPERTS, MAX_LABELS, MAX_LAYERS, ModelFiles, content_of, isolate, reading
 from twmd_registry.models.fingerprint import model_files, settings_of, tokenizer_files
 
 if TYPE_CHECKING:
@@ -140,13 +140,21 @@ def load_config(files: ModelFiles) -> Any:
 def _check_layers(files: ModelFiles) -> None:
     """Refuse a configuration with more layers, groups, experts or classes than the library can create."""
     parts = [settings_of(files.folder / "config.json") or {}]
+    largest, most = {"layers": MAX_LAYERS, "experts": MAX_EXPERTS, "labels": MAX_LABELS}, {"layers": 1, "experts": 1}
     for part in parts:
         parts += [value for value in part.values() if isinstance(value, dict)]
         for key, value in part.items():
-            counts = re.search(r"(layers?|groups|group_num|experts|(labels))$", key)
-            largest = MAX_LABELS if counts and counts[2] else MAX_LAYERS
-            if counts and isinstance(value, int) and value > largest:
-                raise ModelError(f"model {files.label} says {key}={value}: expected at most {largest}.")
+            counts = re.search(r"(layers?|groups|group_num|experts|labels)$", key)
+            if not counts or not isinstance(value, int):
+                continue
+            kind = counts[1] if counts[1] in largest else "layers"
+            if value > largest[kind]:
+                raise ModelError(f"model {files.label} says {key}={value}: expected at most {largest[kind]}.")
+            most[kind] = max(most.get(kind, 1), value)
+    if most["experts"] * most["layers"] > MAX_EXPERTS:
+        raise ModelError(
+            f"model {files.label} has more experts in its layers than {MAX_EXPERTS}: expected at most that."
+        )
 
 
 def load_encoder(files: ModelFiles, dtype: str) -> Any:
