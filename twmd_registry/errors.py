@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import errno
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import wraps
+from numbers import Integral, Real
+from types import NoneType
+from typing import Any, ParamSpec, TypeVar, get_args
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 LONGEST_MESSAGE = 2000
 """Longest error to show; the input may be a file of any length."""
@@ -21,6 +28,45 @@ class TwmdError(Exception):
 
 class InputError(TwmdError, ValueError):
     """Texts that cannot be scored: wrong number, wrong type, not Unicode. Names the row."""
+
+
+class ArgumentError(TwmdError, TypeError):
+    """An argument of the wrong type. Names the argument."""
+
+
+_KINDS: dict[Any, str] = {
+    Integral: "a whole number",
+    Real: "a number",
+    bool: "True or False",
+    str: "a text",
+    Iterable: "a list",
+    Callable: "a function",
+    NoneType: "None",
+}
+
+
+def check_types(**kinds: Any) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Make a function refuse arguments of other types than these, by name (`ArgumentError`).
+
+    Here, True and False are no numbers, and a text is no list.
+    """
+    allowed = {name: get_args(kind) or (kind,) for name, kind in kinds.items()}
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        names = function.__code__.co_varnames
+
+        @wraps(function)
+        def checked(*args: P.args, **keys: P.kwargs) -> T:
+            for name, value in {**dict(zip(names, args, strict=False)), **keys}.items():
+                strict = next((kind for kind in (bool, str, bytes) if isinstance(value, kind)), None)
+                if name in allowed and not (strict in allowed[name] if strict else isinstance(value, allowed[name])):
+                    expected = " or ".join(_KINDS.get(kind, kind.__name__) for kind in allowed[name])
+                    raise ArgumentError(f"{name} must be {expected}; got {type(value).__name__} {value!r:.40}.")
+            return function(*args, **keys)
+
+        return checked
+
+    return decorate
 
 
 class SpecError(TwmdError, ValueError):

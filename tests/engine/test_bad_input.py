@@ -7,8 +7,10 @@ import math
 import pickle
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
 from functools import partial
+from inspect import isfunction
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,9 @@ import twmd_registry
 from tests import tiny
 from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.errors import InputError, SpecError, TwmdWarning
+from twmd_registry.errors import ArgumentError, InputError, SpecError, TwmdError, TwmdWarning
 from twmd_registry.models.inference import LOADED
+from twmd_registry.plugins.sacrebleu import TWMD
 from twmd_registry.registry.names import CENTERINGS, MetricName
 from twmd_registry.registry.signature import Signature
 
@@ -196,6 +199,60 @@ def test_texts_come_in_the_arrays_of_other_libraries(wrap: Callable[[list[Any]],
     found = check_segments(wrap(predictions), wrap(["a dog", None]), wrap(predictions))
     assert found[:2] == (predictions, [["a dog"], [""]])
     assert [*map(type, found.predictions), *map(type, found.sources or ())] == [str] * 4
+
+
+def test_public_functions_name_the_argument_of_the_wrong_type(tmp_path: Path) -> None:
+    scorer = twmd_registry.load("twmd")
+    scores = scorer.score(["a cat", "a dog"], ["the cat", "dogs"])
+    record = twmd_registry.make_record([("a", [scores])], seconds=1.0)
+    texts: dict[str, Any] = {"predictions": ["a"], "references": ["b"], "sources": ["c"], "progress": len}
+    file, signature = {"path": tmp_path / "r.json"}, str(scores.signature)
+    verified: dict[str, Any] = {"record": record, "systems": [], "inputs": [], "options": None, "local_files": None}
+    calls: dict[Callable[..., Any], dict[str, Any]] = {
+        twmd_registry.score: {**texts, "metric": "twmd", "preset": None},
+        twmd_registry.score_all: {**texts, "scorers": [scorer]},
+        twmd_registry.score_over_ranks: {**texts, "scorers": [scorer]},
+        twmd_registry.load: {"metric": "twmd", "preset": None, "device": "cpu", "layer": 1},
+        twmd_registry.mbr: {"candidates": [["a"]], "metric": "x", "preset": None, "sources": ["b"], "utilities": True},
+        twmd_registry.parse_signature: {"text": ""},
+        twmd_registry.compare_signatures: {"first": signature, "second": signature},
+        twmd_registry.path: {"metric": "twmd"},
+        twmd_registry.make_record: {"results": [], "inputs": (), "references": (), "seconds": 1.0, "comparison": None},
+        twmd_registry.read_record: file,
+        twmd_registry.write_record: {**file, "record": record},
+        twmd_registry.verify_record: {**verified, "tolerance": 1.0},
+        twmd_registry.save_vectors: {"vectors": "x", "folder": "y"},
+        scorer.score: texts,
+        scorer.fit_baseline: {"texts": ["a", "b"], "pairs": 1, "seed": 0, "progress": len},
+        scorer.combine: {"of_members": [scores]},
+        twmd_registry.Scorer: {"spec": scorer.requested, "options": None, "local_files": None, "nrefs": None},
+        twmd_registry.Scorer.from_signature: {"signature": signature, "model": "embedded"},
+        twmd_registry.AppliedSpec.of: {"spec": scorer.requested},
+        scores.explain: {"segment": 0, "reference": 0},
+        scores.__getitem__: {"segment": 0},
+        scores.by_document: {"documents": ["a", "b"], "resamples": 0, "seed": 0},
+        TWMD().sentence_score: {"hypothesis": "a", "references": ["b"]},
+        TWMD().corpus_score: {"hypotheses": ["a"], "references": [["b"]], "n_bootstrap": 1},
+    }
+    public = {getattr(twmd_registry, name) for name in twmd_registry.__all__}
+    assert {value for value in public if isfunction(value)} - {*calls, twmd_registry.list_metrics} == set()
+    trials = [(call, keys, name, wrong) for call, keys in calls.items() for name in keys for wrong in (object(), 0.5j)]
+    accepted = []
+    for call, keys, name, wrong in trials:
+        with suppress(TwmdError):
+            call(**{**keys, name: wrong})
+            accepted.append((call, name))
+    assert accepted == []
+    for segment in ("a", 1.0, True):
+        with pytest.raises(ArgumentError, match="segment"):
+            scores.explain(segment)  # type: ignore[arg-type]
+    for tolerance in (math.nan, -1):  # the one would accept any score
+        with pytest.raises(InputError, match="tolerance"):
+            twmd_registry.verify_record(record, [(["a"], ["b"])], tolerance=tolerance)
+    with pytest.raises(InputError, match="references"):  # a flat list would be hashed by its letters
+        twmd_registry.make_record([("a", [scores])], references=["the cat", "dogs"], seconds=1.0)
+    with pytest.raises(ArgumentError, match="references"):
+        TWMD().sentence_score("a cat", "the cat")
 
 
 @pytest.mark.parametrize("objective", ["expected", "entropic"])

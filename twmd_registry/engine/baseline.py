@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from twmd_registry.engine.pairs import check_rows
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import FittedFile, FittedKind, FittedPart, locate, sha256_of
 from twmd_registry.registry.bert_score import baseline_of_layer, language_of
@@ -41,7 +42,9 @@ def random_pairs(texts: Iterable[str], number: int, seed: int) -> tuple[list[str
     """Draw a number of pairs of distinct texts, every text about as often as any other; raise an `InputError` for
     fewer than two distinct texts.
     """
-    distinct = sorted({text for text in texts if not is_blank(text)})
+    distinct = sorted({text for text in check_rows(texts, "texts") if not is_blank(text)})
+    if seed < 0:
+        raise InputError(f"seed must be a whole number from 0; got {seed}.")
     if len(distinct) < 2:
         raise InputError(f"a baseline needs at least two distinct texts; there are {len(distinct)}.")
     draw = np.random.default_rng(seed)
@@ -63,7 +66,7 @@ def make_baseline(spec: MetricSpec, scores: np.ndarray, seed: int) -> FittedFile
     about = {
         "keys": keys_of(spec),
         "pairs": scores.shape[1],
-        "seed": seed,
+        "seed": int(seed),
         "values": dict(zip(OUTPUTS, values, strict=False)),
     }
     return FittedFile(BASELINE, (json.dumps(about, sort_keys=True, indent=1) + "\n").encode())

@@ -13,7 +13,7 @@ from twmd_registry.engine.input_warnings import SHOWN_TEXTS
 from twmd_registry.engine.pairs import Segments, check_candidates, check_sources
 from twmd_registry.engine.scorer import Scorer, load, score_segments
 from twmd_registry.engine.shared_passes import depends_on_neighbours
-from twmd_registry.errors import SpecError
+from twmd_registry.errors import SpecError, check_types
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.progress import Progress
 from twmd_registry.registry.metric_spec import MetricSpec
@@ -60,6 +60,7 @@ class MbrResult(NamedTuple):
     choices: tuple[Choice, ...]
 
 
+@check_types(utilities=bool)
 def mbr(
     candidates: Iterable[Iterable[str]],
     metric: str | Signature | MetricSpec | Scorer = MetricName.TWMD,

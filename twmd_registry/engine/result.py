@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
 from twmd_registry.engine.alignment import Alignment
-from twmd_registry.errors import InputError, SpecError
+from twmd_registry.errors import InputError, SpecError, check_types
 from twmd_registry.registry.names import OUTPUTS, MetricName
 from twmd_registry.registry.signature import Signature
 from twmd_registry.template import render
@@ -194,6 +195,7 @@ class ScoreSet:
     def __getitem__(self, segment: int) -> float: ...
     @overload
     def __getitem__(self, segment: slice) -> list[float]: ...
+    @check_types(segment=Integral | slice)
     def __getitem__(self, segment: int | slice) -> float | list[float]:
         """Return *the* score of a segment, counted from 0, or a list of several."""
         return self.scores[segment]
@@ -229,6 +231,7 @@ class ScoreSet:
         """The corpus score: the mean over segments."""
         return _mean(self.scores)
 
+    @check_types(documents=Iterable, resamples=Integral, seed=Integral)
     def by_document(
         self, documents: Sequence[str], resamples: int = DOCUMENT_RESAMPLES, seed: int = DOCUMENT_SEED
     ) -> dict[str, DocumentScore]:
@@ -240,11 +243,15 @@ class ScoreSet:
             seed: Seed of the resampling, the same for each document.
 
         Raises:
-            InputError: The number of documents differs from the number of segments.
+            InputError: The number of documents differs from the number of segments, or another number is negative.
+            ArgumentError: An argument of the wrong type.
         """
+        if min(resamples, seed) < 0:
+            raise InputError(f"expected numbers from 0; got resamples={resamples}, seed={seed}.")
         statistics = np.stack([self.scores, np.ones(len(self.scores))], axis=1)
-        return score_documents(statistics, documents, lambda sums: sums[:, 0] / sums[:, 1], resamples, seed)
+        return score_documents(statistics, list(documents), lambda sums: sums[:, 0] / sums[:, 1], resamples, seed)
 
+    @check_types(segment=Integral, reference=Integral | None)
     def explain(self, segment: int, reference: int | None = None) -> Alignment:
         """Show how a score came about: how much each hypothesis token gives to each reference token.
 
@@ -258,6 +265,7 @@ class ScoreSet:
 
         Raises:
             InputError: No such segment or reference.
+            ArgumentError: A number that is not whole.
             SpecError: The metric aligns nothing (stsscore, an ensemble), or the scores come from another process.
             ModelError: The model is gone, or a part has changed since.
         """

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from numbers import Integral
 from types import TracebackType
 from typing import Any, Literal, NoReturn, Unpack
 
@@ -26,7 +27,7 @@ from twmd_registry.engine.pipeline import CorpusSums
 from twmd_registry.engine.result import COUNTS, SIDE, Counts, ScoreSet, merge_hashes
 from twmd_registry.engine.sentences import SENTENCE_COUNTS
 from twmd_registry.engine.token_backend import TokenAlignmentBackend
-from twmd_registry.errors import InputError, ModelError, SpecError
+from twmd_registry.errors import InputError, ModelError, SpecError, check_types
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.models.fitted import FittedFile
 from twmd_registry.progress import Progress, Stage, split_progress
@@ -62,6 +63,7 @@ class Scorer:
         1.0
     """
 
+    @check_types(spec=MetricSpec, options=RunOptions | None, local_files=LocalFiles | None, nrefs=Integral | str | None)
     def __init__(
         self,
         spec: MetricSpec,
@@ -79,7 +81,7 @@ class Scorer:
         """
         self.requested, self.options, self.nrefs = spec, options or RunOptions(), nrefs
         self.local_files = local_files
-        self._averaged = tuple(
+        self._averaged: tuple[tuple[float, Scorer], ...] = tuple(
             (weight, Scorer(member, self.options, local_files)) for weight, member in _split_mean(spec)
         )
         if not self._averaged:
@@ -110,8 +112,7 @@ class Scorer:
                     f"({', '.join(PART_NAMES)}) and run options can be given."
                 )
         parsed = parse_signature(signature)
-        paths: dict[str, Any] = {name: str(path) for name, path in places.items() if path is not None}
-        local_files = resolve_local_files(LocalFiles(**paths), [parsed.spec])
+        local_files = resolve_local_files(LocalFiles(**places), [parsed.spec])
         return cls(parsed.spec, options, local_files, parsed.nrefs)
 
     @property
@@ -178,6 +179,7 @@ class Scorer:
         segments = check_segments(predictions, references, sources, drop_missing=self.options.drop_missing)
         return score_segments([self], segments, progress=progress)[0]
 
+    @check_types(texts=Iterable, pairs=Integral, seed=Integral)
     def fit_baseline(
         self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0, progress: Progress | None = None
     ) -> FittedFile:
@@ -209,12 +211,15 @@ class Scorer:
         sides = [side for side in (scores.precision, scores.recall, scores.f1) if side is not None]
         return make_baseline(self.spec, np.array(sides or [scores.scores]), seed)
 
+    @check_types(of_members=Iterable)
     def combine(self, of_members: Sequence[ScoreSet]) -> ScoreSet:
         """Average the members' scores, segment by segment: ``sum_k w_k score_k / sum_k w_k`` (Herbold 2024, A.2).
 
         Each member has reduced several references before. With ``against=both``, references and sources have the
         weights 1 - w and w (``source_weight``), and precision, recall and F1 are averaged, too.
         """
+        if [type(scores) for scores in of_members] != [ScoreSet] * len(self.weights):
+            raise InputError(f"of_members must be {len(self.weights)} score sets, one of each member.")
 
         def mean(side: str) -> list[float] | None:
             values = [getattr(scores, side) for scores in of_members]
@@ -414,7 +419,8 @@ def score_all(
 
 def check_scorers(scorers: Sequence[Scorer | str]) -> list[Scorer]:
     """Return scorers, at least one, made of names of metrics where these are given; raises `SpecError`."""
-    if isinstance(scorers, str | Scorer) or not all(isinstance(scorer, Scorer | str) for scorer in scorers):
+    is_list = isinstance(scorers, Iterable) and not isinstance(scorers, str)
+    if not is_list or not all(isinstance(scorer, Scorer | str) for scorer in scorers):
         raise SpecError('expected a list of metrics: ["twmd", "trwmd"], or of scorers: [load("twmd")].')
     if not scorers:
         raise SpecError('the list of metrics is empty: give at least one, as in ["twmd"].')
@@ -468,6 +474,7 @@ def score_pairs(group: Sequence[Backend], pairs: Pairs, stage: Stage, hooks: Hoo
     return hooks.gather(group, pairs, scores)
 
 
+@check_types(progress=Callable | None)
 def score_segments(
     scorers: Sequence[Scorer],
     segments: Segments,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.errors import ModelError
+from twmd_registry.errors import ModelError, check_types
 from twmd_registry.models.files import ModelFiles, is_static_folder, reading
 from twmd_registry.registry.paths import write_file
 
@@ -232,6 +232,7 @@ def _finite(vector: np.ndarray, where: str) -> np.ndarray:
     return vector
 
 
+@check_types(folder=str | PathLike)
 def save_vectors(vectors: Any, folder: str | Path) -> Path:
     """Save word vectors as a folder that is a model here, and a ``StaticEmbedding`` for sentence-transformers.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -15,7 +16,7 @@ from twmd_registry.engine.pairs import Segments, check_rows, digest_of_texts
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import load
 from twmd_registry.engine.shared_passes import check_needs_no_sources
-from twmd_registry.errors import InputError, SpecError
+from twmd_registry.errors import InputError, SpecError, check_types
 from twmd_registry.plugins import metric_classes
 from twmd_registry.registry.metric_spec import AppliedSpec, MetricSpec, split_name
 from twmd_registry.registry.names import MetricName
@@ -87,6 +88,7 @@ class SacreBLEUMetric(Metric):
     _SIGNATURE_TYPE = EmbeddingSignature
     METRIC: MetricName
 
+    @check_types(name=str | None)
     def __init__(
         self,
         preset: str | None = None,
@@ -123,6 +125,7 @@ class SacreBLEUMetric(Metric):
             self._name = short_name(self.scorer.requested)
         return self._name
 
+    @check_types(n_bootstrap=Integral)
     def corpus_score(
         self, hypotheses: Sequence[str], references: Sequence[Sequence[str | None]] | None, n_bootstrap: int = 1
     ) -> Score:
@@ -147,6 +150,14 @@ class SacreBLEUMetric(Metric):
         result: Score = super().corpus_score(texts, streams, n_bootstrap)  # type: ignore[arg-type]
         if n_bootstrap > 1:
             result._mean = _Mean(result._mean)  # noqa: SLF001
+        return result
+
+    @check_types(hypothesis=str, references=Iterable)
+    def sentence_score(self, hypothesis: str, references: Sequence[str | None]) -> Score:
+        """Return a sentence's score times 100, with its references in a list."""
+        if not (texts := check_rows(references, "references", optional=True)):
+            raise InputError("references is an empty list: give at least one text.")
+        result: Score = super().sentence_score(hypothesis, texts)
         return result
 
     def _cache_references(self, references: Sequence[Sequence[str | None]]) -> list[Any]:

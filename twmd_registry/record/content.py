@@ -10,16 +10,18 @@ import hashlib
 import json
 import math
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
+from numbers import Real
+from os import PathLike
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from twmd_registry.comparison.cells import EXTERNAL, MetricColumn, Resampling, SystemComparison, SystemScore, column_of
-from twmd_registry.errors import FileError, not_utf8, refuse_repeated_keys
+from twmd_registry.errors import FileError, InputError, check_types, not_utf8, refuse_repeated_keys
 from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.version import __version__
@@ -75,6 +77,7 @@ class Record:
     edited: bool = False
 
 
+@check_types(results=Iterable, inputs=Iterable, references=Iterable, seconds=Real, comparison=SystemComparison | None)
 def make_record(
     results: Sequence[tuple[str, Sequence[ScoreSet]]],
     *,
@@ -96,9 +99,24 @@ def make_record(
 
     Returns:
         The record, with the versions and device of this machine.
-    """
-    from twmd_registry.engine.pairs import Segments, digest_of_texts
 
+    Raises:
+        InputError: Results, references or seconds of another form.
+        ArgumentError: An argument of the wrong type.
+    """
+    from twmd_registry.engine.pairs import Segments, check_rows, digest_of_texts
+    from twmd_registry.engine.result import ScoreSet
+
+    if not math.isfinite(seconds) or seconds < 0:
+        raise InputError(f"seconds must be a number from 0; got {seconds}.")
+    texts = check_rows(references, "references", nested=True)
+    if any(isinstance(row, str) for row in texts):
+        raise InputError("references must be a list of texts for every segment; got a text.")
+    results = list(results)
+    for pair in results:
+        sets = pair[1] if isinstance(pair, tuple | list) and len(pair) == 2 else ()
+        if not sets or not all(isinstance(scores, ScoreSet) for scores in sets):
+            raise InputError("results must be pairs of a system's name and its score sets.")
     systems = []
     for i, (name, sets) in enumerate(results):
         columns = comparison.columns if comparison else tuple(map(column_of, sets))
@@ -112,7 +130,7 @@ def make_record(
         environment=environment(device),
         seconds=round(seconds, 3),
         resampling=comparison.resampling if comparison else None,
-        references=digest_of_texts(Segments([], list(map(list, references)))) if references else "",
+        references=digest_of_texts(Segments([], texts)) if texts else "",
         documents=comparison.documents if comparison else (),
     )
 
@@ -188,12 +206,14 @@ def digest_of(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
+@check_types(record=Record, path=str | PathLike)
 def write_record(record: Record, path: str | Path) -> None:
     """Write a record atomically; raise FileError if that fails."""
     # A file name that is not UTF-8 has lone surrogates, which JSON escapes.
     write_file(Path(path), record_text(record).encode("utf-8", "backslashreplace"))
 
 
+@check_types(path=str | PathLike)
 def read_record(path: str | Path) -> Record:
     """Read a record; raise FileError, with the place of the problem, if it is damaged or unreadable."""
     try:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from numbers import Real
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +20,7 @@ from twmd_registry.comparison.systems import ScoredMetric, compare_systems
 from twmd_registry.engine.pairs import Segments, check_segments, digest_of_texts
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_segments
-from twmd_registry.errors import InputError, ModelError, SignatureError, SpecError
+from twmd_registry.errors import InputError, ModelError, SignatureError, SpecError, check_types
 from twmd_registry.messages import collect_warnings
 from twmd_registry.progress import Progress
 from twmd_registry.record.content import InputFile, Record, RecordedSystem, environment, read_record, spec_keys
@@ -91,6 +93,14 @@ class Verification(NamedTuple):
         return not self.edited and all(check.agrees for check in self.checks)
 
 
+@check_types(
+    record=Record | str | PathLike,
+    systems=Iterable,
+    inputs=Iterable,
+    options=RunOptions | None,
+    local_files=LocalFiles | None,
+    tolerance=Real | None,
+)
 def verify_record(
     record: Record | str | Path,
     systems: Systems,
@@ -123,13 +133,17 @@ def verify_record(
         MissingExtraError: As for `Scorer.score`.
     """
     record = record if isinstance(record, Record) else read_record(record)
-    names = [system.name for system in record.systems]
+    names, systems = [system.name for system in record.systems], list(systems)
     if len(systems) != len(names):
         held = f"{len(names)} systems ({', '.join(names)})"
         raise InputError(f"the record holds {held}, but got texts of {len(systems)}.")
     options = replace(options or RunOptions(), any_language=True)  # the texts were scored before
     signatures = [signature for _, signature in _readable(record)]
     local_files = resolve_local_files(local_files or LocalFiles(), [signature.spec for signature in signatures])
+    if tolerance is not None and not tolerance >= 0:  # not a number, either
+        raise InputError(f"tolerance must be at least 0; got {tolerance}.")
+    if any(not isinstance(texts, tuple | list) or len(texts) not in {2, 3} for texts in systems):
+        raise InputError("systems must be pairs of predictions and references, or triples with sources.")
     texts = [check_segments(*arguments) for arguments in systems]
     with reread():
         rescored = [

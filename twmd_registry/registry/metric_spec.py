@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self, Unpack, get_args
 from urllib.parse import quote, unquote
 
-from twmd_registry.errors import SpecError
+from twmd_registry.errors import SpecError, check_types
 from twmd_registry.messages import menu
 from twmd_registry.registry.bert_score import language_of
 from twmd_registry.registry.hashes import LENGTH
@@ -256,6 +256,7 @@ class AppliedSpec(MetricSpec):
                 raise SpecError(f"{named}: a signature names it by its hash, {LENGTH} hexadecimal digits.")
 
     @classmethod
+    @check_types(spec=MetricSpec)
     def of(cls, spec: MetricSpec) -> AppliedSpec:
         """Return a specification as applied; raise SpecError if anything is open or names a file by path."""
         if isinstance(spec, cls):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
@@ -40,6 +41,10 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         """Raise SpecError for a value of the wrong type."""
+        if type(self.device).__module__ == "torch":
+            object.__setattr__(self, "device", str(self.device))
+        if not isinstance(self.device, str):
+            raise SpecError(f'device={self.device!r} is not possible: expected a text, such as "cuda:1".')
         size = self.batch_tokens
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
             raise SpecError(f"batch_tokens={size!r} is not possible: expected a whole number from 1.")
@@ -140,6 +145,14 @@ class LocalFiles:
     idf: str | None = None
     baseline: str | None = None
     signed: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Write paths as texts; raise SpecError for anything else."""
+        for name in PART_NAMES:
+            path = getattr(self, name)
+            if not isinstance(path, str | os.PathLike | None):
+                raise SpecError(f"{name}={path!r:.40} is not possible: expected a path.")
+            object.__setattr__(self, name, None if path is None else os.fspath(path))
 
 
 def signed_hashes(specs: Iterable[MetricSpec]) -> dict[str, set[str]]:

@@ -69,7 +69,11 @@ def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricS
     values = read_keys(metric, keys if members is None else {**keys, "members": members})
     name = MetricName(metric)
     model = str(values["model"]) if "model" in values else None
-    named = preset_named(name, preset) if preset and "members" not in values else _usual_preset(name, model, values)
+    named = (
+        preset_named(name, preset)
+        if preset is not None and "members" not in values
+        else _usual_preset(name, model, values)
+    )
     if named.name == BERTSCORE and model and "layer" not in values:  # another model has another layer
         own = {"layer": layer_of_model(model)}
         named = replace(named, keys={key: value for key, value in {**named.keys, **own}.items() if value is not None})
