@@ -102,13 +102,13 @@ def rows_of(text: str, *heads: str) -> dict[str, list[str]]:
 
 
 def test_readme_numbers_equal_the_pages() -> None:
-    page, pace = rows_of(AGREEMENT, "Pearson r x 100"), rows_of(SPEED, "program", "seconds")
+    page, pace = rows_of(AGREEMENT, "Pearson r x 100"), rows_of(SPEED, "default of", "ms per pair")
     shown = rows_of(README, "metric", "Pearson", "Kendall")
     assert shown.pop("metric")[:2] == ["Pearson", "Kendall"]
     assert len(shown) == 5
     assert {name: cells[:2] for name, cells in shown.items()} == {name: page[name][:2] for name in shown}
-    assert shown["TWMD, preset `embedded`"][2] == pace["TWMD, preset `embedded`"][1]
-    assert shown["BERTscore-b, roberta-large (paper)"][2].split()[0] == pace["bert_score 0.3.13"][1]
+    assert shown["`twmd`"][2] == pace["`twmd`"][1]
+    assert shown["BERTscore-b, roberta-large (paper)"][2] == pace["bert_score (roberta-large to layer 17)"][1]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: "/".join(path.parts[-2:]))

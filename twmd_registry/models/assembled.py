@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock
-
 from twmd_registry.errors import ModelError
 from twmd_registry.models.fingerprint import fingerprint
 from twmd_registry.progress import Progress
@@ -22,6 +20,8 @@ def model_folders() -> Path:
 
 def assemble(name: str, expected: str, megabytes: int, write: Callable[[Path], None]) -> Path:
     """Return the folder of a model with the `expected` fingerprint; `write` builds it, atomically, if necessary."""
+    from filelock import FileLock  # takes time to import
+
     folder = model_folders() / name.replace("/", "--")
     if _is_complete(folder, expected):
         return folder
