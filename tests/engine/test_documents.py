@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 import twmd_registry
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.sentences import SENTENCE_COUNTS, SIZES, SentenceLink, match_sentences
+from twmd_registry.engine.sentences import SIZES, SentenceLink, match_sentences
 from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 
+COUNTS = ("links", "unmatched_predictions", "unmatched_references")
 PREDICTION = (
     "the cat sat on the mat",
     "it rains a lot today",
@@ -67,7 +68,7 @@ def every_matching(n: int, m: int) -> Iterator[list[SentenceLink]]:
         for a, b in SIZES:
             if a <= i and b <= j:
                 for rest in every_matching(i - a, j - b):
-                    yield [*rest, (slice(i - a, i), slice(j - b, j))]
+                    yield [*rest, SentenceLink(slice(i - a, i), slice(j - b, j))]
 
 
 def value(links: list[SentenceLink], hyp: np.ndarray, ref: np.ndarray, b: float) -> float:
@@ -113,7 +114,7 @@ def test_document_is_the_mean_over_its_sentences_with_zero_for_those_unmatched(m
     prediction, reference = PREDICTION[:3], REFERENCE[:4]  # the third of the reference has no match
     ours = of_documents(prediction, reference, metric)
     pairs = score(list(prediction), [reference[i] for i in (0, 1, 3)], metric)
-    assert ours.counts.sentences == dict(zip(SENTENCE_COUNTS, (3, 0, 1), strict=True))
+    assert ours.counts.sentences == dict(zip(COUNTS, (3, 0, 1), strict=True))
     assert ours.as_dict()["unmatched_references"] == 1
     if pairs.precision is None or pairs.recall is None:
         assert ours.score == pytest.approx(2 * sum(pairs.scores) / 7, abs=TOLERANCE)
@@ -125,7 +126,7 @@ def test_document_is_the_mean_over_its_sentences_with_zero_for_those_unmatched(m
 
 def test_sentence_of_one_side_is_compared_with_two_of_the_other() -> None:
     merged = of_documents(PREDICTION, REFERENCE)
-    assert merged.counts.sentences == dict(zip(SENTENCE_COUNTS, (4, 0, 1), strict=True))
+    assert merged.counts.sentences == dict(zip(COUNTS, (4, 0, 1), strict=True))
     pairs = score(list(PREDICTION[:3]), [REFERENCE[i] for i in (0, 1, 3)])
     last = merged.score * 10 - 2 * sum(pairs.scores)  # three sentences have it
     (whole,) = score([PREDICTION[3]], [f"{REFERENCE[4]}. {REFERENCE[5]}"]).scores
@@ -162,7 +163,7 @@ def test_sentences_are_unmatched_where_the_other_document_is_empty(
 ) -> None:
     found = score([prediction], [reference], metric, align="sentences")
     assert found.scores == [0.0]
-    assert found.counts.sentences == dict(zip(SENTENCE_COUNTS, counts, strict=True))
+    assert found.counts.sentences == dict(zip(COUNTS, counts, strict=True))
 
 
 @pytest.mark.parametrize("multiref", ["max", "mean"])
@@ -172,7 +173,7 @@ def test_several_references_are_matched_one_by_one(multiref: str) -> None:
     single = [score(["\n".join(PREDICTION)], [own], align="sentences") for own in both]
     reduce: Any = {"max": max, "mean": np.mean}[multiref]
     assert found.score == pytest.approx(reduce([own.score for own in single]), abs=TOLERANCE)
-    for name in SENTENCE_COUNTS:
+    for name in COUNTS:
         assert found.counts.sentences[name] == sum(own.counts.sentences[name] for own in single)
 
 
@@ -194,7 +195,7 @@ def test_population_of_a_mean_is_every_sentence_of_the_documents(centering: str,
     found = score(hyp, ref, align="sentences", **keys, **size(2))
     # The same population: an empty text has no token.
     pairs = score([*PREDICTION[:3], *REFERENCE[:2]], [*REFERENCE[:2], "", *PREDICTION[:2]], **keys, **size(5))
-    assert found.counts.sentences == dict(zip(SENTENCE_COUNTS, (4, 1, 0), strict=True))
+    assert found.counts.sentences == dict(zip(COUNTS, (4, 1, 0), strict=True))
     expected = (2 * sum(pairs.scores[:2]) / 5, sum(pairs.scores[3:]) / 2)
     assert found.scores == pytest.approx(expected, abs=TOLERANCE)
 

@@ -13,6 +13,7 @@ import torch
 from twmd_registry.engine.baseline import BASELINE, Baseline, find_baseline
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.engine.pipeline import CorpusSums
+from twmd_registry.engine.sentences import SENTENCE_COUNTS
 from twmd_registry.errors import ModelError
 from twmd_registry.models import inference
 from twmd_registry.models.files import ModelFiles, find_adapter, find_model
@@ -27,10 +28,27 @@ from twmd_registry.registry.presets import describe_model
 from twmd_registry.registry.values import Truncation
 
 
+class Scores(NamedTuple):
+    """The scores of pairs by one backend; of pairs of documents with ``align=sentences``."""
+
+    sides: np.ndarray  # Precision, recall and F1, or the score of a one-sided metric; shape (3 or 1, pairs)
+    sentences: np.ndarray = np.zeros(0, SENTENCE_COUNTS)  # Of every pair of documents; shape (pairs,); else empty
+
+    def select(self, pairs: slice) -> Scores:
+        """Return the scores of some of the pairs."""
+        return Scores(self.sides[:, pairs], self.sentences[pairs])
+
+    @classmethod
+    def join(cls, parts: Sequence[Scores]) -> Scores:
+        """Join the scores of consecutive pairs."""
+        sides, sentences = zip(*parts, strict=True)
+        return cls(np.concatenate(sides, axis=1), np.concatenate(sentences))
+
+
 class PairScores(NamedTuple):
     """The scores of pairs by the backends of a group."""
 
-    by_backend: list[np.ndarray]  # Each of shape (sides, pairs); with align=sentences, rows of `SENTENCE_COUNTS` follow
+    by_backend: list[Scores]
     flags: np.ndarray  # Facts about the texts; shape (texts,), `TEXT_FLAGS`
 
 

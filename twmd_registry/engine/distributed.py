@@ -13,7 +13,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from twmd_registry.engine.backend import Backend, PairScores
+from twmd_registry.engine.backend import Backend, PairScores, Scores
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments, digest_of_texts, take_share
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Hooks, Scorer, check_scorers, score_all, score_segments
@@ -109,7 +109,7 @@ class Ranks(Hooks):
         if any(backend.spec.needs_whole_call for backend in group):
             return shares[0]
         # Shares in the order of ranks are in the order of the data.
-        by_backend = [np.concatenate(parts, axis=1) for parts in zip(*(own.by_backend for own in shares), strict=True)]
+        by_backend = [Scores.join(parts) for parts in zip(*(own.by_backend for own in shares), strict=True)]
         # Each share sets the flags of its texts; a text may be in several.
         flags = np.zeros(len(pairs.texts), TEXT_FLAGS)
         for rank, own in enumerate(shares):

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from twmd_registry.encode.encoder import tokenise
-from twmd_registry.engine.backend import Backend, PairScores
+from twmd_registry.engine.backend import Backend, PairScores, Scores
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.engine.pipeline import CorpusSums
 from twmd_registry.errors import SpecError
@@ -76,8 +76,8 @@ class PairBackend(Backend):
                 if progress is not None:
                     progress(len(rows) * len(orders))
         empty = flags["empty"][distinct]  # (pairs, 2)
-        scores = [np.where(empty.any(1), empty.all(1), backend.finish(raw))[inverse][None] for backend in group]
-        return PairScores(scores, flags)
+        scores = [np.where(empty.any(1), empty.all(1), backend.finish(raw))[inverse] for backend in group]
+        return PairScores([Scores(of_pairs[None]) for of_pairs in scores], flags)
 
     def _tokenise(self, texts: Sequence[str]) -> list[TextTokens]:
         """Return the tokens of whole texts."""

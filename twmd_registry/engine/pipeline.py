@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -51,6 +51,14 @@ STEPS_PER_TEXT = 10
 """Steps of progress of a text; a pair has one. Encoding a text takes as long as aligning 10 pairs (MiniLM, CPU)."""
 CorpusSums = dict[str, Tensor]
 """Sums over a corpus, by name. The sums of its parts add up."""
+
+
+class ChunkScores(NamedTuple):
+    """The scores of a chunk's P pairs by the specifications of a view."""
+
+    place: slice  # The pairs (of documents)
+    sides: dict[AppliedSpec, Tensor]  # Precision, recall and F1, equal for a one-sided metric; shape (3, P)
+    sentences: np.ndarray | None  # `SENTENCE_COUNTS` of pairs of documents; shape (P,)
 
 
 class PipelineRun:
@@ -127,13 +135,9 @@ class PipelineRun:
             max_tokens=max_tokens if len(self._chunks) > 1 else None,
         )
 
-    def score_chunks(self) -> Generator[tuple[slice, dict[AppliedSpec, Tensor]]]:
-        """Encode, center, align and reduce all pairs, chunk by chunk; differentiable in the encoder's weights.
-
-        Yields:
-            For each chunk and view, the slice of P pairs, and by specification their precision, recall and F1; shape
-            (3, P), with three equal rows for a one-sided metric. With `documents` the pairs are documents, a one-sided
-            metric has one row, and `SENTENCE_COUNTS` follow.
+    def score_chunks(self) -> Generator[ChunkScores]:
+        """Encode, center, align and reduce all pairs, chunk by chunk; differentiable in the encoder's weights. Yields
+        the scores of each chunk by each view.
         """
         sums = self._vector_sums()
         *_, last = self._views  # the last that reads encoded vectors
@@ -170,7 +174,7 @@ class PipelineRun:
                     flag[texts[gone]] = True
                 if self._progress is not None:
                     self._progress(len(items.hyp) * len(specs))
-                yield place, dict(zip(specs, sides, strict=True))
+                yield ChunkScores(place, dict(zip(specs, sides, strict=True)), documents and documents.counts)
 
     def explain(self, pair: int, score: float, signature: Signature) -> Alignment:
         """Align a pair again by the only specification, centered with its batch or corpus as for its `score`."""

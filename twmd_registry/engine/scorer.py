@@ -13,7 +13,7 @@ from typing import Any, Literal, NoReturn, Unpack
 import numpy as np
 
 from twmd_registry.engine.alignment import Alignment
-from twmd_registry.engine.backend import Backend, PairScores
+from twmd_registry.engine.backend import Backend, PairScores, Scores
 from twmd_registry.engine.baseline import make_baseline, random_pairs, rescale
 from twmd_registry.engine.input_warnings import (
     check_texts,
@@ -536,15 +536,11 @@ def score_segments(
 
 
 def _make_score_set(
-    member: Scorer, pairs: Pairs, scores: np.ndarray, flags: np.ndarray, *, letters: dict[str, int], digest: str
+    member: Scorer, pairs: Pairs, found: Scores, flags: np.ndarray, *, letters: dict[str, int], digest: str
 ) -> ScoreSet:
     """Rescale the scores of pairs, reduce them over references, and return them with signature and counts."""
     spec, baseline = member.backend.spec, member.backend.baseline
-    numbers = dict[str, int]()
-    if spec.align:
-        scores, of_sentences = np.split(scores, [-len(SENTENCE_COUNTS)])
-        numbers = dict(zip(SENTENCE_COUNTS, map(int, of_sentences.sum(axis=1)), strict=True))
-    scores = rescale(scores, baseline) if baseline else scores
+    scores = rescale(found.sides, baseline) if baseline else found.sides
     # The best precision, recall and F1 may come from different references.
     if spec.multiref == "max":
         by_side = np.maximum.reduceat(scores, pairs.starts, axis=1)  # (sides, segments)
@@ -553,6 +549,8 @@ def _make_score_set(
     sides: list[list[float]] = by_side.tolist()
     precision, recall, f1 = sides if len(sides) > 1 else (None, None, None)
     scripts = member.backend.scripts
+    names = (SENTENCE_COUNTS.names or ()) if spec.align else ()
+    of_sentences = {name: int(found.sentences[name].sum()) for name in names}
     counts = Counts(
         segments=len(pairs.counts),
         truncated=int(flags["truncated"].sum()),
@@ -562,7 +560,7 @@ def _make_score_set(
         oov=sum(len(words) for words in flags["missing"] if words),
         foreign=sum(letters[script] for script in letters if scripts and script not in scripts),
         letters=letters,
-        sentences=numbers,
+        sentences=of_sentences,
     )
     nrefs = 0 if spec.against else int(pairs.counts[0])
     signature = Signature(spec, nrefs if (pairs.counts == pairs.counts[0]).all() else "var")

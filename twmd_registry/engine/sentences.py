@@ -15,14 +15,20 @@ from twmd_registry.messages import warn
 from twmd_registry.registry.references import is_blank
 from twmd_registry.tensors import FLAGS, TEXT_FLAGS, TokenVectors, span_indices
 
-SentenceLink = tuple[slice, slice]
-"""Neighbouring sentences of the hypothesis, and of the reference, that are compared."""
+
+class SentenceLink(NamedTuple):
+    """Neighbouring sentences of the hypothesis, and of the reference, that are compared."""
+
+    hypothesis: slice
+    reference: slice
+
+
 SIZES = ((1, 1), (2, 1), (1, 2))
 """Sentences per side of a link. Of equally good links the first wins."""
 ROUNDING = 1e-6
 """Cosines that differ by less are equal, so that the order of additions decides no match."""
-SENTENCE_COUNTS = ("links", "unmatched_predictions", "unmatched_references")
-"""Rows below the scores of documents."""
+SENTENCE_COUNTS = np.dtype([(name, np.int64) for name in ("links", "unmatched_predictions", "unmatched_references")])
+"""Counts of a pair of documents: links, and sentences of both sides without one."""
 
 
 def split_documents(pairs: Pairs) -> tuple[Pairs, list[list[int]]]:
@@ -91,7 +97,7 @@ def match_sentences(hyp: np.ndarray, ref: np.ndarray) -> list[SentenceLink]:
         for hyps, refs in SIZES:
             before = i - hyps, j - refs
             if min(before) >= 0 and best[i, j] == best[before] + gains[hyps, refs][before]:
-                links.append((slice(before[0], i), slice(before[1], j)))
+                links.append(SentenceLink(slice(before[0], i), slice(before[1], j)))
                 i, j = before
                 break
         else:
@@ -114,20 +120,19 @@ class MatchedDocuments(NamedTuple):
     document: Tensor  # The pair that a link belongs to; shape (K,)
     linked: Tensor  # Sentences in each side of a link; shape (2, K)
     sentences: Tensor  # Sentences of both documents; shape (2, D)
+    counts: np.ndarray  # `SENTENCE_COUNTS`; shape (D,)
 
     def average(self, scores: Tensor, *, one_sided: bool) -> Tensor:
         """Average the scores of links, shape (3, K): a sentence has the score of its link, or 0 without one.
 
-        Precision is the mean over the n sentences of the hypothesis, recall over the m of the reference. F1, and the
-        one row of a one-sided metric, is the mean over both: ``sum_k (a_k + b_k) s_k / (n + m)``, with a_k and b_k
-        sentences in link k. `SENTENCE_COUNTS` follow; shape (6 or 4, D).
+        Precision is the mean over the n sentences of the hypothesis, recall over the m of the reference. F1, and each
+        side of a one-sided metric, is the mean over both: ``sum_k (a_k + b_k) s_k / (n + m)``, with a_k and b_k
+        sentences in link k; shape (3, D).
         """
         both = [torch.cat([side, side.sum(0, keepdim=True)]) for side in (self.linked, self.sentences)]
         shares = scores * both[0] / both[1].clamp(min=1)[:, self.document]
-        rows = torch.cat([shares, torch.ones_like(self.linked[:1]), self.linked])
-        totals = rows.new_zeros(len(rows), self.sentences.shape[1]).index_add(1, self.document, rows)  # (6, D)
-        totals[4:] = self.sentences - totals[4:]
-        return totals[2:] if one_sided else totals
+        sides = shares.new_zeros(3, self.sentences.shape[1]).index_add(1, self.document, shares)
+        return sides[2:].expand(3, -1) if one_sided else sides
 
 
 def match_documents(units: TokenVectors, items: TokenItems, pairs: Pairs, chunk: slice) -> MatchedDocuments:
@@ -138,21 +143,27 @@ def match_documents(units: TokenVectors, items: TokenItems, pairs: Pairs, chunk:
     sums = weighted.new_zeros(len(units.lengths), weighted.shape[1]).index_add(0, owner, weighted)
     pooled = sums.cpu().numpy()  # (I, D)
     place = slice(*np.searchsorted(pairs.starts, [chunk.start, chunk.stop]).tolist())
-    sides: tuple[list[np.ndarray], list[np.ndarray]] = [], []
+    hypotheses, references = list[np.ndarray](), list[np.ndarray]()  # the items in each side of every link
     document, sentences = list[int](), np.zeros((2, place.stop - place.start))
+    counts = np.zeros(place.stop - place.start, SENTENCE_COUNTS)
     for d, (start, count) in enumerate(zip(pairs.starts[place].tolist(), pairs.counts[place].tolist(), strict=True)):
         rows = slice(start - chunk.start, start - chunk.start + count)
         n, m = (
             int(np.count_nonzero(side[start : start + count])) for side in (pairs.hyp, pairs.ref)
         )  # text 0 fills up
         n, m = (n, m) if n or m else (1, 1)  # two empty documents match each other
-        pair_items = items.hyp[rows][:n], items.ref[rows][:m]
-        links = match_sentences(pooled[pair_items[0]], pooled[pair_items[1]]) if n and m else []
-        for k in range(2):
-            sides[k].extend(pair_items[k][link[k]] for link in links)
+        hyp, ref = items.hyp[rows][:n], items.ref[rows][:m]
+        links = match_sentences(pooled[hyp], pooled[ref]) if n and m else []
+        own_hypotheses, own_references = (
+            [hyp[link.hypothesis] for link in links],
+            [ref[link.reference] for link in links],
+        )
+        hypotheses += own_hypotheses
+        references += own_references
         document += [d] * len(links)
         sentences[:, d] = n, m
-    every = [*sides[0], *sides[1]]
+        counts[d] = len(links), n - sum(map(len, own_hypotheses)), m - sum(map(len, own_references))
+    every = hypotheses + references
     parts = np.concatenate([np.zeros(0, dtype=np.int64), *every])  # the items of all sides
     linked = np.array([len(side) for side in every], dtype=np.int64)
     at = torch.from_numpy(parts).to(device)
@@ -169,4 +180,5 @@ def match_documents(units: TokenVectors, items: TokenItems, pairs: Pairs, chunk:
         matched,
         place,
         *(torch.from_numpy(array).to(device) for array in counted),
+        counts,
     )

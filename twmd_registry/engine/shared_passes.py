@@ -110,7 +110,7 @@ class _PartOfPass(Hooks):
             return None
         here = slice(self.shared.ends[self.number], self.shared.ends[self.number + 1])
         flags = scores.flags[[self.shared.rows[text] for text in pairs.texts]]
-        return PairScores([sides[:, here] for sides in scores.by_backend], flags)
+        return PairScores([own.select(here) for own in scores.by_backend], flags)
 
 
 def score_together(scorer: Scorer, tasks: Sequence[Segments]) -> list[Outcome]:

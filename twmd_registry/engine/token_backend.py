@@ -16,7 +16,7 @@ from twmd_registry.encode.encoder import Encoder, rule_layer
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, MeanVectors, find_background, fit_background
 from twmd_registry.encode.words import STOP_WORDS, as_tokenized, find_stop_words
 from twmd_registry.engine.alignment import Alignment
-from twmd_registry.engine.backend import Backend, PairScores
+from twmd_registry.engine.backend import Backend, PairScores, Scores
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.engine.pipeline import STEPS_PER_TEXT, CorpusSums, PipelineRun
 from twmd_registry.engine.sentences import SENTENCE_COUNTS, flags_of_documents, split_documents
@@ -183,13 +183,21 @@ class TokenAlignmentBackend(Backend):
             pairs, sentences = split_documents(pairs)
         passes = 2 if any(backend.spec.centering.kind == "corpus" for backend in group) else 1
         work = len(pairs.texts) * passes * STEPS_PER_TEXT + len(pairs.hyp) * len(group)
-        more, columns = (len(SENTENCE_COUNTS), len(pairs.starts)) if self.spec.align else (0, len(pairs.hyp))
-        rows = {backend.spec: (1 if backend.spec.metric in ONE_SIDED else 3) + more for backend in group}
-        scores = {spec: np.full((number, columns), np.nan) for spec, number in rows.items()}
+        number, documents = (len(pairs.starts), len(pairs.starts)) if sentences else (len(pairs.hyp), 0)
+        scores = {
+            backend.spec: Scores(
+                np.full((1 if backend.spec.metric in ONE_SIDED else 3, number), np.nan),
+                np.zeros(documents, SENTENCE_COUNTS),
+            )
+            for backend in group
+        }
         with stage(work) as progress, self.run(group, pairs, progress, sums) as run:
-            for chunk, by_spec in run.score_chunks():
-                for spec, sides in by_spec.items():
-                    scores[spec][:, chunk] = sides[: rows[spec]].to("cpu", torch.float64).numpy()
+            for chunk in run.score_chunks():
+                for spec, sides in chunk.sides.items():
+                    own = scores[spec]
+                    own.sides[:, chunk.place] = sides[: len(own.sides)].to("cpu", torch.float64).numpy()
+                    if chunk.sentences is not None:
+                        own.sentences[chunk.place] = chunk.sentences
             flags = flags_of_documents(run.flags, sentences) if sentences else run.flags
             return PairScores([scores[backend.spec] for backend in group], flags)
 

@@ -75,7 +75,7 @@ class TrainedMetric(nn.Module):
             spec = spec.replace(centering_size=len(segments.predictions))
         target = TARGETS[self._recipe.target]
         runs = self._run(pairs, spec).score_chunks()
-        fitted = torch.cat([target(side, spec) for _, sides in runs for side in sides.values()])  # (pairs,)
+        fitted = torch.cat([target(side, spec) for chunk in runs for side in chunk.sides.values()])  # (pairs,)
         counts = torch.from_numpy(pairs.counts).to(fitted.device)
         return torch.segment_reduce(fitted, self._multiref, lengths=counts)
 
@@ -84,7 +84,7 @@ class TrainedMetric(nn.Module):
         self.eval()
         pairs, spec = make_pairs(segments), self._spec
         with torch.inference_mode(), exact_arithmetic():
-            sides = [by_spec[spec] for _, by_spec in self._run(pairs, spec).score_chunks()]
+            sides = [chunk.sides[spec] for chunk in self._run(pairs, spec).score_chunks()]
         scores = torch.cat(sides, dim=1)[SIDE[spec.output]].to("cpu", torch.float64)  # (pairs,)
         return torch.segment_reduce(scores, self._multiref, lengths=torch.from_numpy(pairs.counts)).numpy()
 
