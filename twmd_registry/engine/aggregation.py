@@ -49,13 +49,13 @@ def _routing(layers: Tensor, how: Aggregation) -> Tensor:
     for _ in range(MAX_ROUNDS):
         gamma = gamma.softmax(1)
         z, v = layers[moving], means[moving]
-        slope = kernel((z - v[:, None]).square().sum(2))[1]  # (T, L)
+        _, slope = kernel((z - v[:, None]).square().sum(2))  # (T, L)
         total = slope.sum(1, keepdim=True)
         v = torch.where(
             total > 0, (gamma * slope)[:, None].bmm(z)[:, 0] / total.clamp(min=torch.finfo(z.dtype).tiny), v
         )
         means = means.index_copy(0, moving, v)
-        near = kernel((z - v[:, None]).square().sum(2))[0]  # (T, L)
+        near, _ = kernel((z - v[:, None]).square().sum(2))  # (T, L)
         gamma = gamma + STEP * near
         previous, loss = loss, (gamma * near).sum(1).log()
         still = ~((loss - previous).abs() < ENOUGH) & (loss > -float("inf"))

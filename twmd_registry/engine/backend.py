@@ -193,12 +193,10 @@ class Backend:
         """The same of the applied specification, whose model may have another name."""
         return getattr(describe_model(self.spec.model), "scripts", ())
 
-    def score_pairs(
-        self, group: Sequence[Any], pairs: Pairs, stage: Stage, sums: CorpusSums | None = None
-    ) -> PairScores:
+    def score_pairs(self, group: Sequence[Any], pairs: Pairs, stage: Stage, sums: CorpusSums) -> PairScores:
         """Score pairs by each backend of a group with one `share_key`, as one stage of progress.
 
-        `sums` come from `sum_corpus` over the whole corpus; None if the pairs are the corpus.
+        `sums` come from `sum_corpus` over the whole corpus; none if the pairs are the corpus.
         """
         raise NotImplementedError
 

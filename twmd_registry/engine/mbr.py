@@ -117,7 +117,7 @@ def _choose(
     with collect_warnings() as messages:  # several calls may repeat them
         for _, rows in groupby(range(len(lists)), lambda row: not whole and first[row] // CANDIDATES_AT_ONCE):
             part = {row: lists[row] for row in rows}
-            for texts, table in zip(part.values(), _score_pairs(utility, part, sources, progress), strict=True):
+            for texts, table in zip(part.values(), _utilities_of(utility, part, sources, progress), strict=True):
                 means = table.mean(1)
                 best = int(np.flatnonzero(means >= means.max() - TIED * max(1.0, abs(means.max())))[0])
                 choices.append(Choice(best, texts[best], float(means[best]), table if utilities else None))
@@ -129,7 +129,7 @@ def _choose(
     return choices
 
 
-def _score_pairs(
+def _utilities_of(
     utility: Scorer, part: dict[int, list[str]], sources: list[str] | None, progress: Progress | None
 ) -> list[np.ndarray]:
     """Return the utilities of every segment, by its number; each of shape (n, n)."""

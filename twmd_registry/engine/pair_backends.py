@@ -39,9 +39,7 @@ class _Chunk(NamedTuple):
 class PairBackend(Backend):
     """Scores pairs of whole texts; each distinct pair once, independently of the others, in chunks of bounded size."""
 
-    def score_pairs(
-        self, group: Sequence[Any], pairs: Pairs, stage: Stage, sums: CorpusSums | None = None
-    ) -> PairScores:
+    def score_pairs(self, group: Sequence[Any], pairs: Pairs, stage: Stage, sums: CorpusSums) -> PairScores:
         """Score pairs by every backend of a group; read each distinct pair (for sentence vectors, each text) once."""
         del sums
         orders = sorted({first for backend in group for first in backend.orders})

@@ -102,7 +102,7 @@ def digest_of_texts(segments: Segments, *, sources: bool = False) -> str:
     """Return sha256 of ``[predictions, references]`` as compact JSON in UTF-8, references always as lists; with
     `sources`, where scores depend on them, of ``[predictions, references, sources]``.
     """
-    texts = segments[: 3 if sources else 2]
+    texts = [segments.predictions, segments.references, *([segments.sources] if sources else [])]
     return hashlib.sha256(json.dumps(texts, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from types import TracebackType
-from typing import Any, Literal, NoReturn, Unpack
+from typing import Any, Literal, NoReturn, TypeVar, Unpack
 
 import numpy as np
 
@@ -46,6 +45,7 @@ from twmd_registry.registry.options import (
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import SOURCE_WEIGHT, make_spec, spec_with_keys
 
+T = TypeVar("T")
 BASELINE_PAIRS = 10_000
 """Number of random pairs that a baseline averages."""
 
@@ -136,10 +136,11 @@ class Scorer:
         """
         if not self._averaged:
             return self.backend.spec
-        applied = [(weight, member.spec) for weight, member in self._averaged]
+        applied = [member.spec for _, member in self._averaged]
         if self.requested.against == "both":
-            return applied[1][1].replace(against="both", source_weight=self.weights[1])
-        members = [WeightedSpec(weight, member) for weight, member in applied]
+            (_, of_sources), (_, share) = applied, self.weights
+            return of_sources.replace(against="both", source_weight=share)
+        members = [WeightedSpec(weight, spec) for (weight, _), spec in zip(self._averaged, applied, strict=True)]
         return AppliedSpec(metric=self.requested.metric, members=members)
 
     @property
@@ -337,7 +338,7 @@ def load(
 
 
 _LATEST: list[Scorer] = []
-"""The scorer of the latest `score`: it keeps its model in memory, so that a loop of calls loads it once."""
+"""The scorers that the latest call made itself: they keep their models in memory, so that a loop loads them once."""
 
 
 def score(
@@ -425,7 +426,8 @@ def check_scorers(scorers: Sequence[Scorer | str]) -> list[Scorer]:
     if not scorers:
         raise SpecError('the list of metrics is empty: give at least one, as in ["twmd"].')
     made = {name: _scorer_of_name(name) for name in scorers if isinstance(name, str)}
-    _LATEST[:] = list(made.values()) or _LATEST
+    if made:
+        _LATEST[:] = made.values()
     return [made[scorer] if isinstance(scorer, str) else scorer for scorer in scorers]
 
 
@@ -453,10 +455,10 @@ class Hooks:
         del group
         return pairs
 
-    def sums(self, group: Sequence[Backend]) -> CorpusSums | None:
-        """Return the sums over the corpus; None if the pairs are the corpus."""
+    def sums(self, group: Sequence[Backend]) -> CorpusSums:
+        """Return the sums over the corpus; none if the pairs are the corpus."""
         del group
-        return None
+        return {}
 
     def gather(self, group: Sequence[Backend], pairs: Pairs, scores: PairScores) -> PairScores:
         """Return the scores of all pairs, from the scores of the pairs taken."""
@@ -472,6 +474,25 @@ def score_pairs(group: Sequence[Backend], pairs: Pairs, stage: Stage, hooks: Hoo
         return known
     scores = group[0].score_pairs(group, hooks.take(group, pairs), stage, hooks.sums(group))
     return hooks.gather(group, pairs, scores)
+
+
+@dataclass
+class _Comparison:
+    """The scorers of a call that compare predictions with the same texts: with references, or with sources."""
+
+    members: list[Scorer]
+    pairs: Pairs
+    letters: dict[str, int] = field(default_factory=dict)  # By script
+    # By model: the flags of the texts, and whether it is a table of word vectors
+    flags: list[tuple[np.ndarray, bool]] = field(default_factory=list)
+
+
+def group_by(values: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
+    """Group values with equal keys, in the order of each group's first."""
+    groups = dict[Hashable, list[T]]()
+    for value in values:
+        groups.setdefault(key(value), []).append(value)
+    return list(groups.values())
 
 
 @check_types(progress=Callable | None)
@@ -493,36 +514,33 @@ def score_segments(
         rows: The numbers of the segments in warnings; from 0 if empty.
     """
     members = list(dict.fromkeys(member for scorer in scorers for member in scorer.members))
-    # By the key `against`: None for references, or "source".
-    members_of: dict[str | None, list[Scorer]] = {}
-    for member in members:
-        members_of.setdefault(member.requested.against, []).append(member)
-    pairs_of = {against: make_pairs(segments, some[0].requested) for against, some in members_of.items()}
-    digest = digest_of_texts(segments, sources="source" in pairs_of)
+    comparisons = [
+        _Comparison(some, make_pairs(segments, some[0].requested))
+        for some in group_by(members, lambda member: member.requested.against)
+    ]
+    digest = digest_of_texts(segments, sources=any(one.pairs.against == "source" for one in comparisons))
     rows = rows or range(len(segments.predictions))
-    results: dict[Scorer, ScoreSet] = {}
+    results = dict[Scorer, ScoreSet]()
     with collect_warnings() as held:  # several models, or chunks of the texts, may repeat a warning
-        letters_of = {
-            against: check_texts([member.backend for member in members_of[against]], pairs, rows)
-            for against, pairs in pairs_of.items()
-        }
-        groups: dict[tuple[Hashable, str | None], list[Scorer]] = {}  # what shares a model, and its pairs
-        for member in members:  # `share_key` loads the model and settles the specification
-            groups.setdefault((member.backend.share_key, member.requested.against), []).append(member)
-        flags_of: dict[str | None, list[tuple[np.ndarray, bool]]] = {against: [] for against in pairs_of}
-        stage = split_progress(progress, len(rows), len(groups)) if progress else lambda _work: nullcontext()
-        for (_, against), group in groups.items():
-            backend, pairs = group[0].backend, pairs_of[against]
-            warn_about_language(backend.spec.model, pairs)
-            found = score_pairs([member.backend for member in group], pairs, stage, hooks)
-            flags = found.flags
-            flags_of[against].append((flags, backend.model.static))
+        for comparison in comparisons:  # before a model is loaded
+            backends = [member.backend for member in comparison.members]
+            comparison.letters = check_texts(backends, comparison.pairs, rows)
+        # `share_key` loads the model and settles the specification.
+        groups = [
+            (comparison, group)
+            for comparison in comparisons
+            for group in group_by(comparison.members, lambda member: member.backend.share_key)
+        ]
+        stage = split_progress(progress, len(rows), len(groups))
+        for comparison, group in groups:
+            backends = [member.backend for member in group]
+            warn_about_language(backends[0].spec.model, comparison.pairs)
+            found = score_pairs(backends, comparison.pairs, stage, hooks)
+            comparison.flags.append((found.flags, backends[0].model.static))
             for member, scores in zip(group, found.by_backend, strict=True):
-                results[member] = _make_score_set(
-                    member, pairs, scores, flags, letters=letters_of[against], digest=digest
-                )
-        for against, flagged in flags_of.items():
-            warn_about_texts(pairs_of[against], flagged, rows)
+                results[member] = _make_score_set(member, comparison, scores, found.flags, digest)
+        for comparison in comparisons:
+            warn_about_texts(comparison.pairs, comparison.flags, rows)
         sets = [
             results[scorer] if scorer in results else scorer.combine([results[member] for member in scorer.members])
             for scorer in scorers
@@ -535,11 +553,10 @@ def score_segments(
     return sets
 
 
-def _make_score_set(
-    member: Scorer, pairs: Pairs, found: Scores, flags: np.ndarray, *, letters: dict[str, int], digest: str
-) -> ScoreSet:
+def _make_score_set(member: Scorer, comparison: _Comparison, found: Scores, flags: np.ndarray, digest: str) -> ScoreSet:
     """Rescale the scores of pairs, reduce them over references, and return them with signature and counts."""
     spec, baseline = member.backend.spec, member.backend.baseline
+    pairs, letters = comparison.pairs, comparison.letters
     scores = rescale(found.sides, baseline) if baseline else found.sides
     # The best precision, recall and F1 may come from different references.
     if spec.multiref == "max":

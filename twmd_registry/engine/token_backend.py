@@ -175,7 +175,7 @@ class TokenAlignmentBackend(Backend):
             return idf.fit_idf(model, texts, self.spec, progress)
 
     def score_pairs(
-        self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, stage: Stage, sums: CorpusSums | None = None
+        self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, stage: Stage, sums: CorpusSums
     ) -> PairScores:
         """Score pairs by every backend of a group; encode each distinct text (or sentence) once."""
         sentences = None

@@ -111,22 +111,24 @@ def make_items(view: TokenView, pairs: Pairs, chunk: slice, texts: np.ndarray) -
         batch -= batch[0]
     per_batch = view.groups_per_batch
     groups = (int(batch[-1]) + 1) * per_batch
-    # An item as one number: ((row * groups + group) * 2 + side) * partners + partner + 1.
     order = np.argsort(texts)
     hyp_row, ref_row = (order[np.searchsorted(texts, side[chunk], sorter=order)] for side in (pairs.hyp, pairs.ref))
-    hyp_key = hyp_row * groups + batch * per_batch
-    ref_key = ref_row * groups + batch * per_batch + (per_batch - 1)
-    weighed_apart = int(view.idf == Idf("corpus"))  # a text has other weights as a hypothesis than as a reference
-    partner, partners = (ref_row + 1, len(texts) + 1) if view.sources else (0, 1)
-    both = np.r_[hyp_key * 2 * partners + partner, (ref_key * 2 + weighed_apart) * partners]
-    keys, inverse = np.unique(both, return_inverse=True)
-    keys, partner_of = keys // partners, keys % partners - 1
+    first, none = batch * per_batch, np.full_like(batch, -1)
+    # Each item's properties, for all hypotheses and then all references; a text has other weights as a hypothesis than
+    # as a reference with idf=corpus.
+    row = np.r_[hyp_row, ref_row]
+    group = np.r_[first, first + per_batch - 1]
+    side = np.r_[np.zeros_like(batch), np.full_like(batch, view.idf == Idf("corpus"))]
+    partner = np.r_[ref_row if view.sources else none, none]
+    shape = len(texts), groups, 2, len(texts) + 1
+    keys, inverse = np.unique(np.ravel_multi_index((row, group, side, partner + 1), shape), return_inverse=True)
+    row, group, side, partner = np.unravel_index(keys, shape)
     hyp, ref = inverse[: len(segment)], inverse[len(segment) :]
     # A hypothesis counts once per segment, however many references it has. (Sentences of a document count once per
     # reference; a sentence that follows itself counts once.)
     first = np.r_[True, (segment[1:] != segment[:-1]) | (hyp[1:] != hyp[:-1])]
     occurrences = np.bincount(hyp[first], minlength=len(keys)) + np.bincount(ref, minlength=len(keys))
-    return TokenItems(keys // 2 // groups, keys // 2 % groups, keys % 2, occurrences, groups, partner_of, hyp, ref)
+    return TokenItems(row, group, side, occurrences, groups, partner - 1, hyp, ref)
 
 
 def select(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from twmd_registry.engine.backend import Backend
 from twmd_registry.engine.pairs import Segments, make_pairs
 from twmd_registry.engine.pipeline import CorpusSums
 from twmd_registry.engine.result import ScoreSet, merge_hashes
-from twmd_registry.engine.scorer import Hooks, Scorer, check_scorers, load, score_segments
+from twmd_registry.engine.scorer import Hooks, Scorer, check_scorers, group_by, load, score_segments
 from twmd_registry.engine.shared_passes import check_needs_no_sources
 from twmd_registry.errors import InputError, ModelError, SpecError, TwmdError, missing_extra
 from twmd_registry.files.tables import USUAL_REFERENCES, Columns
@@ -226,11 +226,9 @@ class _Sum:
         segments, rows, _ = self.job.read(batch) if batch.num_rows else (Segments([], []), [], [])
         sums: CorpusSums = {}
         if rows:
-            groups: dict[Hashable, list[Backend]] = {}
-            for backend in (member.backend for scorer in self.job.scorers for member in scorer.members):
-                groups.setdefault(backend.share_key, []).append(backend)
+            backends = [member.backend for scorer in self.job.scorers for member in scorer.members]
             pairs = make_pairs(segments)
-            for group in groups.values():
+            for group in group_by(backends, lambda backend: backend.share_key):
                 own = group[0].sum_corpus(group, pairs)
                 sums |= {f"{_name_group(group)} {name}": values for name, values in own.items()}
         return pa.table({_SUMS: pa.array([_pack(sums)] if rows else [], pa.binary())})
@@ -283,8 +281,8 @@ class _PartOfCorpus(Hooks):
 
     known_sums: CorpusSums
 
-    def sums(self, group: Sequence[Backend]) -> CorpusSums | None:
-        """Return a group's sums."""
+    def sums(self, group: Sequence[Backend]) -> CorpusSums:
+        """Return a group's sums; none where no score needs any."""
         prefix = f"{_name_group(group)} "
         return {
             name.removeprefix(prefix): values for name, values in self.known_sums.items() if name.startswith(prefix)
