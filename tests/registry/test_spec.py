@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import twmd_registry
 from twmd_registry.errors import SpecError
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.metric_spec import AppliedSpec, MetricSpec
+from twmd_registry.registry.metric_spec import AppliedSpec, MetricSpec, WeightedSpec
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import CENTERINGS, EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.options import OPTION_NAMES, PART_NAMES, MetricKeys, PartKeys, RunOptions, split_options
@@ -273,7 +273,7 @@ def test_request_has_no_signature(keys: dict[str, Any]) -> None:
 
 
 ANYTHING = st.one_of(
-    st.text(max_size=12),
+    st.text(st.characters(exclude_categories=()), max_size=12),
     st.integers(),
     st.floats(),
     st.booleans(),
@@ -281,7 +281,6 @@ ANYTHING = st.one_of(
     st.lists(st.integers(-9, 30), max_size=4),
     st.sampled_from(["batch", "corpus", "background:0123456789ab", "2-6", "mean", "cut:9", "window:9/3", "both", "no"]),
 )
-SMALL_VALUES: list[Any] = [Layers, Aggregation, Centering, Idf, Truncation]
 APPLIED = [AppliedSpec.of(make_spec(metric)) for metric in MetricName]
 
 
@@ -322,17 +321,21 @@ def test_constructor_and_replace_agree_with_the_signature(spec: AppliedSpec, cha
 
 @settings(max_examples=200, deadline=None)
 @hypothesis.given(
-    st.sampled_from([Layers, Aggregation, Centering, Idf, Truncation]), st.lists(ANYTHING, min_size=1, max_size=4)
+    st.sampled_from([Layers, Aggregation, Centering, Idf, Truncation, WeightedSpec]),
+    st.lists(ANYTHING | st.sampled_from(APPLIED), min_size=1, max_size=4),
 )
+@hypothesis.example(WeightedSpec, [1, "twmd"])
 def test_small_value_is_refused_or_parses_back(kind: Any, parts: list[Any]) -> None:
     try:
         value = kind(*parts)
     except SpecError:
         return
     except TypeError:
-        assert len(parts) > len(dataclasses.fields(kind))
+        assert len(parts) > len(dataclasses.fields(kind)) or (kind is WeightedSpec and len(parts) == 1)
         return
-    if kind is not Centering:
+    if kind is WeightedSpec:
+        assert AppliedSpec(metric="ensemble", members=str(value)).members == (value,)
+    elif kind is not Centering:
         assert kind.parse(str(value)) == value
 
 
@@ -347,6 +350,9 @@ def test_scorer_refuses_a_specification_its_metric_does_not_support() -> None:
         twmd_registry.load(make_spec("twmd").replace(transform="inverse"))
     with pytest.raises(SpecError, match="temperature"):
         twmd_registry.load(make_spec("twmd").replace(temperature=None))
+    name: Any = "twmd"
+    with pytest.raises(SpecError, match="load"):
+        twmd_registry.Scorer(name)
 
 
 def test_typed_keywords_cover_keys_parts_and_run_options() -> None:

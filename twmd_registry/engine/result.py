@@ -132,7 +132,9 @@ def score_documents(
 
 
 NOTED = ("truncated", "empty", "unknown", "oov", "foreign")
-"""Counts that are shown beside a score unless they are 0."""
+"""Counts that are shown beside a score."""
+MAX_NOTEBOOK_SEGMENTS = 20_000
+"""Segments of the largest set whose interval a notebook shows: it takes a second."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -183,9 +185,11 @@ class ScoreSet:
         return f"{type(self).__name__}({shown})\n  {self.signature}"
 
     def _repr_html_(self) -> str:
-        """Return the table that a notebook shows."""
-        counts = {name: getattr(self.counts, name) for name in NOTED if getattr(self.counts, name)}
-        return render("scores.html", "engine", scores=self, counts=counts)
+        """Return the table that a notebook shows: score with bootstrap interval, sides, counts and signature."""
+        resamples = DOCUMENT_RESAMPLES if len(self) <= MAX_NOTEBOOK_SEGMENTS else 0
+        (whole,) = self.by_document([""] * len(self), resamples).values()
+        counts = {name: getattr(self.counts, name) for name in NOTED}
+        return render("scores.html", "engine", scores=self, whole=whole, counts=counts)
 
     def __len__(self) -> int:
         """Return the number of segments."""

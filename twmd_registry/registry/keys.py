@@ -130,6 +130,7 @@ def _yes_no(value: object) -> Value:
 def _name(value: object) -> Value:
     """Read a name or path, which may be a `Path`."""
     text = str(value) if isinstance(value, str | os.PathLike) else ""
+    text.encode()  # a lone surrogate cannot be written in a signature
     if not text.strip() or any(c in text for c in "\n\r\0"):
         raise ValueError(value)
     return text

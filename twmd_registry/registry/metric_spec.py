@@ -5,7 +5,6 @@ Members of an ensemble are written as ``stsscore,2*bertscore_centered;layer=5,sb
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -285,9 +284,11 @@ class WeightedSpec:
     spec: MetricSpec
 
     def __post_init__(self) -> None:
-        """Raise SpecError for a weight out of bounds or a nested ensemble."""
-        if not isinstance(self.weight, int | float) or isinstance(self.weight, bool) or math.isnan(self.weight):
+        """Raise SpecError for a weight out of bounds, what is no specification, or a nested ensemble."""
+        if not isinstance(self.weight, int | float) or isinstance(self.weight, bool):
             raise SpecError(f"a weight is a number, not {self.weight!r}.")
+        if not isinstance(self.spec, MetricSpec):
+            raise SpecError(f"a member is a MetricSpec, not {self.spec!r}.")
         if not SMALLEST <= self.weight <= LARGEST:
             raise SpecError(f"a weight is a number from {SMALLEST:g} to {LARGEST:g}, not {self.weight!r}.")
         if self.spec.metric is MetricName.ENSEMBLE:
