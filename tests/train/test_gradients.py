@@ -12,7 +12,7 @@ from tests.align.problems import evenly, tempered
 from twmd_registry.align import ALIGNERS
 from twmd_registry.align.sinkhorn import sinkhorn
 from twmd_registry.engine.pipeline import align_and_reduce
-from twmd_registry.engine.token_vectors import TokenItems, make_units, make_view
+from twmd_registry.engine.token_vectors import Selection, TokenItems, make_units, make_view
 from twmd_registry.registry.metric_spec import AppliedSpec
 from twmd_registry.registry.names import CenteringKind, MetricName
 from twmd_registry.registry.spec import make_spec
@@ -49,7 +49,7 @@ def scores(metric: MetricName, vectors: torch.Tensor, items: TokenItems = ITEMS,
     tokens = TokenVectors(vectors, torch.tensor(LENGTHS))
     none = torch.zeros(len(vectors), dtype=torch.int64)
     texts = EncodedTexts({}, tokens.lengths, none, none, none)
-    _, held = make_units(view, texts, [tokens], items, None, weightless=None)
+    _, held = make_units(view, texts, Selection([tokens]), items, None)
     (found,), _ = align_and_reduce(held, items, np.zeros(4, dtype=bool), [spec])
     return found
 

@@ -6,8 +6,8 @@ A score's way, file by file:
 2. `pairs`: `check_segments` checks every row. `make_pairs` numbers the distinct texts and pairs each prediction, from
    here on the *hypothesis*, with its references, or with its source (``against=source``), which then stands in the
    reference's place.
-3. `scorer.score_segments`: warns about the texts (`input_warnings`), and groups the scorers that share a model.
-   `score_pairs` scores the pairs of a group; `Hooks` name what a distributed run (`distributed`), a service
+3. `scorer.score_segments`: warns about the texts (`input_warnings`), and groups the scorers that share pairs and a
+   model. `score_pairs` scores the pairs of a group; `Hooks` name what a distributed run (`distributed`), a service
    (`shared_passes`) and Ray's actors do differently.
 4. `backend`: finds and loads the model, and completes the requested specification. `pair_backends` score pairs by
    regression models and sentence vectors; `token_backend` continues with 5.

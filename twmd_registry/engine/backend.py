@@ -194,7 +194,7 @@ class Backend:
         return getattr(describe_model(self.spec.model), "scripts", ())
 
     def score_pairs(self, group: Sequence[Any], pairs: Pairs, stage: Stage, sums: CorpusSums) -> PairScores:
-        """Score pairs by each backend of a group with one `share_key`, as one stage of progress.
+        """Score pairs by each backend of a group with one `share_key`, this one its first, as one stage of progress.
 
         `sums` come from `sum_corpus` over the whole corpus; none if the pairs are the corpus.
         """

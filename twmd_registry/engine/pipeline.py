@@ -148,11 +148,11 @@ class PipelineRun:
             for view, specs in self._views.items():
                 # 2. Center: select the tokens that take part, subtract a mean, scale, and form n-grams.
                 items = make_items(view, self._pairs, chunk, texts)
-                layers, weightless, wordless = select(view, encoded, items, self._encoder)
-                if view is last:  # `layers` holds copies, so the encoded vectors can be freed
+                selection = select(view, encoded, items, self._encoder)
+                if view is last:  # the selection holds copies, so the encoded vectors can be freed
                     encoded = encoded._replace(layers={})
-                _, units = make_units(view, encoded, layers, items, sums.get(view), weightless=weightless)
-                del layers
+                _, units = make_units(view, encoded, selection, items, sums.get(view))
+                selection = selection._replace(layers=[])  # frees them
                 # 3. Align the units of every pair, and 4. reduce both sides to scores; of documents, over sentences.
                 aligned, place, documents = items, chunk, None
                 if self._documents:
@@ -166,12 +166,10 @@ class PipelineRun:
                         for c, spec in zip(sides, specs, strict=True)
                     ]
                 # Facts about the texts, for counts and warnings; and progress.
-                for flag, gone in (
-                    (self.flags["vanished"], aligned.row[vanished & ~empty_rows[aligned.row]]),
-                    (self.flags["wordless"], wordless),
-                    (self.flags["weightless"], [] if weightless is None else items.row[weightless.cpu().numpy()]),
-                ):
-                    flag[texts[gone]] = True
+                self.flags["vanished"][texts[aligned.row[vanished & ~empty_rows[aligned.row]]]] = True
+                self.flags["wordless"][texts[selection.wordless]] = True
+                if selection.weightless is not None:
+                    self.flags["weightless"][texts[items.row[selection.weightless.cpu().numpy()]]] = True
                 if self._progress is not None:
                     self._progress(len(items.hyp) * len(specs))
                 yield ChunkScores(place, dict(zip(specs, sides, strict=True)), documents and documents.counts)
@@ -186,8 +184,8 @@ class PipelineRun:
         chunk = slice(int(chosen[0]), int(chosen[-1]) + 1)
         encoded, texts = self._store.fetch(chunk)
         items = make_items(view, self._pairs, chunk, texts)
-        layers, weightless, _ = select(view, encoded, items, self._encoder)
-        tokens, units = make_units(view, encoded, layers, items, self._vector_sums().get(view), weightless=weightless)
+        selection = select(view, encoded, items, self._encoder)
+        tokens, units = make_units(view, encoded, selection, items, self._vector_sums().get(view))
         hypothesis, reference = (int(side[pair - chunk.start]) for side in (items.hyp, items.ref))
         padded = self._padded[spec.padding][:, pair] if spec.padding else None
         shares, s, plan = _align_items(spec, units, hypothesis, reference, padded)
@@ -226,7 +224,7 @@ class PipelineRun:
                 encoded, texts = self._store.fetch(chunk, number)
                 for view in names:
                     items = make_items(view, self._pairs, chunk, texts)
-                    layers, _, _ = select(view, encoded, items, self._encoder)
+                    layers = select(view, encoded, items, self._encoder).layers
                     here = torch.stack([sum_items(tokens, items) for tokens in layers])
                     sums[view] = sums[view] + here if view in sums else here
             self._sums |= {names[view]: total for view, total in sums.items()}

@@ -131,16 +131,16 @@ def make_items(view: TokenView, pairs: Pairs, chunk: slice, texts: np.ndarray) -
     return TokenItems(row, group, side, occurrences, groups, partner - 1, hyp, ref)
 
 
-def select(
-    view: TokenView, encoded: EncodedTexts, items: TokenItems, encoder: Encoder
-) -> tuple[list[TokenVectors], Tensor | None, np.ndarray]:
-    """Select the tokens that take part, and weigh them.
+class Selection(NamedTuple):
+    """The tokens of the items of a chunk that take part."""
 
-    Returns:
-        By layer, the tokens of all items with encoder vectors and weights.
-        The items whose tokens all have the weight 0; shape (I,), bool; None without weights.
-        The rows of texts that keep special tokens only.
-    """
+    layers: list[TokenVectors]  # By layer, with encoder vectors and weights
+    weightless: Tensor | None = None  # Items whose tokens all have the weight 0; shape (I,), bool; None without weights
+    wordless: np.ndarray = np.zeros(0, dtype=np.int64)  # Rows of texts that keep special tokens only
+
+
+def select(view: TokenView, encoded: EncodedTexts, items: TokenItems, encoder: Encoder) -> Selection:
+    """Select the tokens that take part, and weigh them."""
     keep = encoded.special <= SPECIAL_LEVEL[view.special]  # (T,)
     wordless = np.zeros(0, dtype=np.int64)
     if view.stopwords or view.subwords == "drop" or view.punctuation != "keep":
@@ -180,9 +180,9 @@ def select(
         for k in view.layers
     ]
     if view.weights is None:
-        return layers, None, wordless
+        return Selection(layers, None, wordless)
     weights, weightless = _weigh(layers[0], encoded.ids[positions], items, view.weights)
-    return [tokens._replace(weights=weights) for tokens in layers], weightless, wordless
+    return Selection([tokens._replace(weights=weights) for tokens in layers], weightless, wordless)
 
 
 def _weigh(
@@ -277,26 +277,23 @@ def sum_items(tokens: TokenVectors, items: TokenItems) -> Tensor:
 def make_units(
     view: TokenView,
     encoded: EncodedTexts,
-    layers: list[TokenVectors],
+    selection: Selection,
     items: TokenItems,
     corpus: Tensor | None,
-    *,
-    weightless: Tensor | None,
 ) -> tuple[TokenVectors, TokenVectors]:
     """Center the tokens of each layer, aggregate layers, and form units.
 
     Args:
         view: The settings.
         encoded: The encoded texts.
-        layers: Tokens by layer, from `select`.
+        selection: The tokens that take part. N-grams of weightless items have the weight 1, as without idf.
         items: The items of the chunk.
         corpus: For ``centering=corpus``: `sum_groups` of the corpus by layer; shape (L, G, D + 1).
-        weightless: From `select`; n-grams of such items have the weight 1, as without idf.
 
     Returns:
         The centered tokens, and the units: tokens or n-grams with weights, of norm 1 unless ``vectors=raw``.
     """
-    device = encoded.codes.device
+    device, layers, weightless = encoded.codes.device, selection.layers, selection.weightless
     means = None
     if view.centering.kind in {"batch", "corpus", "background"}:
         group = torch.from_numpy(items.group).to(device)
