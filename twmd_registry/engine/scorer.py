@@ -78,12 +78,7 @@ class Scorer:
             options: Device, batch size and caches.
             local_files: Places of the parts, if `spec` comes from a signature, which names them by hashes.
             nrefs: The signature's number of references; texts with another number cause a warning.
-
-        Raises:
-            SpecError: `spec` is no specification.
         """
-        if not isinstance(spec, MetricSpec):
-            raise SpecError(f"a Scorer takes a MetricSpec, not {spec!r}: make scorers by load(METRIC, key=value).")
         self.requested, self.options, self.nrefs = spec, options or RunOptions(), nrefs
         self.local_files = local_files
         self._averaged: tuple[tuple[float, Scorer], ...] = tuple(
