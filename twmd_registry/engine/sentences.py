@@ -174,11 +174,12 @@ def match_documents(units: TokenVectors, items: TokenItems, pairs: Pairs, chunk:
     vectors = units.vectors.index_select(0, positions)
     number = np.arange(len(document))
     matched = items._replace(row=items.row[parts[np.cumsum(linked) - linked]], hyp=number, ref=number + len(document))
-    counted = (np.array(document, dtype=np.int64), linked.reshape(2, len(document)).astype(float), sentences)
     return MatchedDocuments(
-        TokenVectors(vectors, lengths, weights=weights, rounding=units.rounding[positions]),
-        matched,
-        place,
-        *(torch.from_numpy(array).to(device) for array in counted),
-        counts,
+        units=TokenVectors(vectors, lengths, weights=weights, rounding=units.rounding[positions]),
+        items=matched,
+        place=place,
+        document=torch.tensor(document, dtype=torch.int64, device=device),
+        linked=torch.from_numpy(linked.reshape(2, len(document)).astype(float)).to(device),
+        sentences=torch.from_numpy(sentences).to(device),
+        counts=counts,
     )
