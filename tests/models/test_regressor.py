@@ -189,6 +189,15 @@ def test_activation_is_signed_and_a_different_training_activation_explained(tmp_
             assert score(folder).scores == pytest.approx([logit / 5 for logit in logits], abs=1e-6)
         score(folder, activation="sigmoid")  # no warning
         (folder / name).write_text(content)
+    settings = {"activation_fn": "torch.nn.modules.activation.Tanh"}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
+    with pytest.warns(TwmdWarning, match="does not offer Tanh"):
+        score(folder)
+    prompted = {"prompts": {"query": "a cat "}, "default_prompt_name": "query"}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompted))
+    (folder / "modules.json").write_text('[{"path": "", "type": "sentence_transformers.models.Transformer"}]')
+    with pytest.raises(ModelError, match="prompt 'query'"):
+        score(folder)
 
 
 def test_score_equals_sentence_transformers(folder: Path) -> None:

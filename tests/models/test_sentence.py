@@ -31,6 +31,8 @@ KINDS = (
     "prompted",
     "excluded",
     "dot",
+    "narrow",
+    "cnn",
 )
 
 
@@ -43,7 +45,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     network = models.Transformer(str(tiny.save_encoder("bert", home / "bert")))
     for kind in KINDS:
         torch.manual_seed(0)
-        modes = {"dense": "cls", "prompted": "mean", "excluded": "mean", "dot": "mean"}
+        modes = {"dense": "cls"} | dict.fromkeys(("prompted", "excluded", "dot", "narrow", "cnn"), "mean")
         pooling = models.Pooling(tiny.WIDTH, pooling_mode=modes.get(kind, kind), include_prompt=kind != "excluded")
         more = [models.Dense(tiny.WIDTH, 8), models.Normalize()] if kind == "dense" else []
         settings: dict[str, Any] = {"prompts": {"query": "today we saw ", "passage": "the "}}
@@ -51,18 +53,21 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             settings["default_prompt_name"] = "query"
         if kind == "dot":
             settings["similarity_fn_name"] = "dot"
-        model = SentenceTransformer(modules=[network, pooling, *more], **settings, device="cpu")
+        before = [models.CNN(tiny.WIDTH, tiny.WIDTH // 2, [1, 3])] if kind == "cnn" else []
+        model = SentenceTransformer(modules=[network, *before, pooling, *more], **settings, device="cpu")
         model.max_seq_length = 12 if kind == "cls" else tiny.POSITIONS
         model.save_pretrained(str(home / kind), create_model_card=False)
+    tiny.change_json(home / "narrow" / "config_sentence_transformers.json", truncate_dim=8)  # as 6.2 writes it
     return {path.name: path for path in home.iterdir()}
 
 
 def by_library(folder: Path, **prompt: str) -> list[float]:
     from sentence_transformers import SentenceTransformer
 
-    model = SentenceTransformer(str(folder), device="cpu")
+    width = 8 if folder.name == "narrow" else None  # older versions do not read it
+    model = SentenceTransformer(str(folder), device="cpu", truncate_dim=width)
     found: list[float] = model.similarity_pairwise(
-        model.encode(FIRST, **prompt), model.encode(SECOND, **prompt)
+        *(model.encode(texts, batch_size=1, **prompt) for texts in (FIRST, SECOND))  # padding changes the cnn
     ).tolist()
     return found
 
@@ -128,7 +133,9 @@ def test_fingerprint_covers_the_modules_but_not_their_notation(folders: dict[str
         ("cls", "1_Pooling/config.json", {"pooling_mode": "max"}),
         ("cls", "config_sentence_transformers.json", {"similarity_fn_name": "dot"}),
         ("cls", "config_sentence_transformers.json", {"prompts": {"query": "a "}}),
+        ("cls", "config_sentence_transformers.json", {"truncate_dim": 8}),
         ("cls", "sentence_bert_config.json", {"do_lower_case": True}),
+        ("cnn", "1_CNN/cnn_config.json", {"kernel_sizes": [3, 3]}),
     ]
     for number, (kind, file, values) in enumerate(changes):
         copy = shutil.copytree(folders[kind], tmp_path / str(number))
@@ -179,6 +186,9 @@ def test_each_distinct_text_is_encoded_once(folders: dict[str, Path], monkeypatc
         ("dense/2_Dense/model.safetensors", None, "cannot be loaded"),
         ("cls/config_sentence_transformers.json", ('"cosine"', '"maxsim"'), "maxsim"),
         ("cls/config_sentence_transformers.json", "[", "damaged"),
+        ("cls/config_sentence_transformers.json", '{"truncate_dim": "8"}', "whole number"),
+        ("cls/sentence_bert_config.json", '{"processing_kwargs": {"text": {"padding": true}}}', "processing_kwargs"),
+        ("cls/sentence_bert_config.json", '{"modality_config": {"text": {"method": "get_text_features"}}}', "text"),
     ],
 )
 def test_damaged_and_hostile_folders_are_refused(

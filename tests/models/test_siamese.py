@@ -18,7 +18,8 @@ import twmd_registry
 from tests import tiny
 from twmd_registry.errors import ModelError, SpecError, TwmdWarning
 from twmd_registry.models.files import HEAD_FILE, find_model, packaged_adapters
-from twmd_registry.models.regressor import Line, fit_pairs, load_line, save_line
+from twmd_registry.models.regressor import fit_pairs, load_line, save_line
+from twmd_registry.models.sentence import Line
 from twmd_registry.registry.options import MetricKeys
 
 PACKAGED = packaged_adapters() / "stsb-siamese"

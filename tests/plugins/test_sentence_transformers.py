@@ -136,7 +136,7 @@ def test_labels_outside_0_and_1_are_refused_and_equal_scores_are_named(tmp_path:
     from twmd_registry.plugins.sentence_transformers import MetricEvaluator, WordMoverLoss
 
     model = new_model(tmp_path / "base")
-    columns = [model.preprocess(texts) for texts in (FIRST, SECOND)]
+    columns = [model.tokenize(texts) for texts in (FIRST, SECOND)]
     for labels in (torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 5.0]), torch.full((6,), math.nan), None):
         with pytest.raises(InputError, match="from 0 to 1"):
             WordMoverLoss(model)(columns, labels)

@@ -12,15 +12,16 @@ from twmd_registry.encode.encoder import tokenise
 from twmd_registry.engine.backend import Backend, PairScores, Scores
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.engine.pipeline import CorpusSums
-from twmd_registry.errors import SpecError
+from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.messages import menu, warn
 from twmd_registry.models.files import ModelFiles, find_model, find_sentence_model
 from twmd_registry.models.inference import exact_arithmetic
-from twmd_registry.models.regressor import SiameseRegressor, fit_pairs, is_siamese, load_regressor, trained_activation
+from twmd_registry.models.regressor import fit_pairs, is_siamese, load_regressor, trained_activation
 from twmd_registry.models.sentence import SIMILARITIES, SentenceEncoder
 from twmd_registry.progress import Stage
 from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.names import NO_PROMPT, First
+from twmd_registry.registry.pipeline import pipeline_settings
 from twmd_registry.tensors import TEXT_FLAGS, TOKEN_FLAGS, TextTokens
 
 CHUNK_LETTERS, LETTERS_OF_PAIR = 1_000_000, 100
@@ -189,18 +190,22 @@ class RegressionBackend(PairBackend):
                         "text alone. The key is for cross-encoders, which read both at once: leave it out."
                     )
             return settled
+        prompt = pipeline_settings(self.files.folder)["default_prompt_name"]
+        if prompt and self.adapter is None:
+            raise ModelError(f"model {self.files.label} puts the prompt {prompt!r} before texts: stsscore sets none.")
         trained = trained_activation(self.files.folder)
+        own = "set activation=sigmoid and scale=1 for its own numbers between 0 and 1"
         if trained not in {None, "Identity"} and settled.activation is None:
             warn(
                 f"model {settled.model} was trained with {trained}, and is scored by its raw output over "
-                f"{settled.scale} (activation=identity, as the paper's models): set activation=sigmoid and scale=1 for "
-                "its own numbers between 0 and 1."
+                f"{settled.scale} (activation=identity, as the paper's models): "
+                f"{own if trained == 'Sigmoid' else f'stsscore does not offer {trained}'}."
             )
         return settled
 
     def _predict(self, chunk: _Chunk, first: First) -> tuple[np.ndarray, np.ndarray]:
         model = self.model
-        if isinstance(model, SiameseRegressor):
+        if isinstance(model, SentenceEncoder):
             sizes = np.array([[len(chunk.tokens[i].ids) for i in pair] for pair in chunk.pairs.tolist()])
             limit = self.spec.truncation.limit
             kept = fit_pairs(sizes, limit + 1 if limit else None)  # the token that opens both counts once

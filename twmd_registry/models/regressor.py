@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from twmd_registry.models.files import HEAD_FILE, ModelFiles, adapter_content, m
 from twmd_registry.models.fingerprint import settings_of
 from twmd_registry.models.inference import LoadedModel, keep_order
 from twmd_registry.models.load import check_vocabulary, length_limit, load_network, load_tokenizer, opened
-from twmd_registry.models.sentence import SentenceEncoder, replace_network
+from twmd_registry.models.sentence import Line, SentenceEncoder, replace_network
 from twmd_registry.models.vectors import is_static
 from twmd_registry.registry.names import Activation
 from twmd_registry.registry.paths import write_atomically
@@ -32,13 +32,6 @@ from twmd_registry.tensors import TextTokens
 BASE = "base"
 """Metadata entry with the base model's content."""
 ACTIVATIONS: dict[Activation, torch.nn.Module] = {"identity": torch.nn.Identity(), "sigmoid": torch.nn.Sigmoid()}
-
-
-class Line(NamedTuple):
-    """A line that maps the cosine of two texts to a rating."""
-
-    weight: float
-    bias: float
 
 
 def save_line(line: Line, folder: Path, base: str) -> None:
@@ -72,28 +65,18 @@ def is_siamese(adapter: ModelFiles | None) -> bool:
     return adapter is not None and (adapter.folder / HEAD_FILE).is_file()
 
 
-class SiameseRegressor(SentenceEncoder):
-    """A sentence encoder with a line on the cosine of two texts, which are cut together like a cross-encoder's."""
-
-    shortest = 5  # like a cross-encoder's
-
-    def __init__(self, files: ModelFiles, adapter: ModelFiles, dtype: str, device: torch.device) -> None:
-        """Load the model, merge the adapter, and read its line."""
-        with reading(adapter, adapter_content):
-            self.line = load_line(adapter.folder / HEAD_FILE, files.fingerprint)
-        super().__init__(files, adapter, dtype, device)
-
-
 def load_regressor(
     files: ModelFiles, adapter: ModelFiles | None, dtype: str, device: torch.device
-) -> SiameseRegressor | CrossEncoderRegressor:
+) -> SentenceEncoder | CrossEncoderRegressor:
     """Load a regression model: a siamese one if its adapter has a line, otherwise a cross-encoder."""
     if is_static(files):
         raise ModelError(
             f"model {files.label} holds static word vectors: stsscore needs a regression model, which reads both texts."
         )
     if adapter is not None and is_siamese(adapter):
-        return SiameseRegressor(files, adapter, dtype, device)
+        with reading(adapter, adapter_content):
+            line = load_line(adapter.folder / HEAD_FILE, files.fingerprint)
+        return SentenceEncoder(files, adapter, dtype, device, line)
     if adapter and read_adapter_config(adapter, "task_type") == "FEATURE_EXTRACTION":
         raise ModelError(
             f"adapter {adapter.name} is an encoder's and has no {HEAD_FILE}: stsscore needs a head that turns its "

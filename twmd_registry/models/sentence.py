@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -44,6 +44,13 @@ def _norms(x: np.ndarray) -> Any:
     return np.maximum(np.linalg.norm(x, axis=1), 1e-12)
 
 
+class Line(NamedTuple):
+    """A line that maps the cosine of two texts to a rating."""
+
+    weight: float
+    bias: float
+
+
 class SentenceEncoder(LoadedModel):
     """A sentence-transformers model on a device. Packaged models are read directly, as by `Encoder`.
 
@@ -52,16 +59,24 @@ class SentenceEncoder(LoadedModel):
         default_prompt: Name of the prompt that the authors put before every text; None without one.
         similarity: Name of the similarity of two vectors, of `SIMILARITIES`.
         own_limit: Tokens that the authors let it read (``max_seq_length``), at most `limit`; None without one.
+        line: Of a siamese regression model, the line that maps cosines to ratings.
     """
 
-    shortest = 3  # a token of the text, and two special tokens
     tokenizer: Any
 
-    def __init__(self, files: ModelFiles, adapter: ModelFiles | None, dtype: str, device: torch.device) -> None:
+    def __init__(
+        self,
+        files: ModelFiles,
+        adapter: ModelFiles | None,
+        dtype: str,
+        device: torch.device,
+        line: Line | None = None,
+    ) -> None:
         """Load the model and merge an adapter; raise ModelError if that fails."""
         if is_static(files):
             raise ModelError(f"model {files.label} holds static word vectors: set vectors=raw and layer=0 for sbert.")
-        self.files, self.device, self.dtype = files, device, dtype
+        self.files, self.device, self.dtype, self.line = files, device, dtype, line
+        self.shortest = 5 if line else 3  # one token or, if two texts share the limit, two; and the special tokens
         settings = pipeline_settings(files.folder)
         self.prompts, self.default_prompt = settings["prompts"], settings["default_prompt_name"]
         self.similarity = str(settings["similarity_fn_name"])
@@ -180,9 +195,8 @@ def _without_pipeline(files: ModelFiles) -> ModelFiles:
 def load_pipeline(files: ModelFiles, encoder: Any, dtype: str) -> Any:
     """Load a sentence-transformers model on the CPU with this encoder, from only the files that its content covers."""
     with opened(files, f"model {files.label}", sentence_content) as folder:
-        modules = sentence_modules(files.folder)
+        modules, settings = sentence_modules(files.folder), pipeline_settings(files.folder)
         if modules:
-            settings = pipeline_settings(files.folder)
             listed = [("Transformer", ""), *((module.type.rpartition(".")[2], module.place) for module in modules)]
             types = [
                 # This class name works in every version of the library.
@@ -201,6 +215,7 @@ def load_pipeline(files: ModelFiles, encoder: Any, dtype: str) -> Any:
         network = SentenceTransformer(
             str(folder),
             device="cpu",
+            truncate_dim=settings["truncate_dim"],
             trust_remote_code=False,
             local_files_only=True,
             model_kwargs={"use_safetensors": True, "trust_remote_code": False},

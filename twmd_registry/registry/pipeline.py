@@ -19,6 +19,13 @@ _PIPELINE_KEYS: dict[str, Any] = {
     "similarity_fn_name": "cosine",
 }
 """Settings of a sentence-transformers model that move a score, with the library's defaults."""
+_FIXED: dict[str, Any] = {
+    "processing_kwargs": {},
+    "transformer_task": "feature-extraction",
+    "text": {"method": "forward", "method_output_name": "last_hidden_state"},  # of modality_config
+    "module_output_name": "token_embeddings",
+}
+"""Settings of the network's input and output that sbert does not read, and their only values."""
 _POOLING = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -44,7 +51,8 @@ def sentence_modules(folder: Path) -> list[SentenceModule]:
     """List the modules after the network of a sentence-transformers model, from ``modules.json``; none without it.
 
     Raises:
-        ModelError: The file is damaged, names code outside the library, or the network is not in the folder itself.
+        ModelError: The file is damaged, names code outside the library, or the network is not in the folder itself, or
+            has settings that are not applied.
     """
     path = folder / MODULES
     if not path.is_file():
@@ -59,6 +67,13 @@ def sentence_modules(folder: Path) -> list[SentenceModule]:
             f"{path} starts with {network} in {root or '.'!r}: sbert reads models that start with a Transformer in the "
             "folder itself; for static vectors set vectors=raw and layer=0."
         )
+    if (folder / SEQUENCE).is_file():
+        found = _read_object(folder / SEQUENCE)
+        modalities = found.get("modality_config")
+        found |= modalities if isinstance(modalities, dict) else {}
+        for key, only in _FIXED.items():
+            if (value := found.get(key) or only) != only:
+                raise ModelError(f"{folder / SEQUENCE} sets {key} to {value}: sbert reads only models with {only}.")
     for module_type, place in others:
         if not module_type.startswith(_LIBRARY):
             raise ModelError(f"{path} names remote code {module_type!r}, which is never run: expected {_LIBRARY}...")
@@ -73,7 +88,7 @@ def sentence_modules(folder: Path) -> list[SentenceModule]:
 
 def pipeline_settings(folder: Path) -> dict[str, Any]:
     """Return the settings of a sentence-transformers model that move a score, without its modules."""
-    settings = dict(_PIPELINE_KEYS)
+    settings = _PIPELINE_KEYS | {"truncate_dim": None}
     for name in (SEQUENCE, PIPELINE) if (folder / MODULES).is_file() else ():
         if (folder / name).is_file():
             found = _read_object(folder / name)
@@ -81,8 +96,12 @@ def pipeline_settings(folder: Path) -> dict[str, Any]:
     prompts = settings["prompts"]
     if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
         raise ModelError(f"{folder / PIPELINE}: expected prompts that are texts.")
+    for name in ("max_seq_length", "truncate_dim"):
+        number = settings[name]
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+            raise ModelError(f"{folder}: {name} is {number!r}: expected a whole number from 1.")
     settings["prompts"] = {name: text for name, text in prompts.items() if text}
-    if settings["default_prompt_name"] not in settings["prompts"]:
+    if str(settings["default_prompt_name"]) not in settings["prompts"]:
         settings["default_prompt_name"] = None
     return settings
 
@@ -90,6 +109,8 @@ def pipeline_settings(folder: Path) -> dict[str, Any]:
 def describe_pipeline(folder: Path) -> dict[str, Any]:
     """Return what follows the network of a sentence-transformers model, in a canonical form."""
     settings = pipeline_settings(folder)
+    if settings["truncate_dim"] is None:
+        del settings["truncate_dim"]
     modules = [(module.type.rpartition(".")[2], *_describe_module(module)) for module in sentence_modules(folder)]
     if settings["similarity_fn_name"] == "cosine" and modules and modules[-1][0] == "Normalize":
         modules.pop()  # a cosine normalises anyway
@@ -98,7 +119,10 @@ def describe_pipeline(folder: Path) -> dict[str, Any]:
 
 def _describe_module(module: SentenceModule) -> tuple[dict[str, Any], str | None]:
     """Return a module's settings and the sha256 of its weights."""
-    config = next((_read_object(file) for file in module.files if file.name == "config.json"), {})
+    config: dict[str, Any] = {}
+    for file in module.files:
+        if file.suffix == ".json":
+            config |= _read_object(file)
     activation = str(config.get("activation_function", "torch."))
     if not activation.startswith("torch."):
         raise ModelError(f"{module.place}/config.json names remote code {activation!r}, which is never run.")

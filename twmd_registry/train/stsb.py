@@ -22,8 +22,8 @@ from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.overlap import TRAINING_DATA, write_hashes
 from twmd_registry.models.files import ModelFiles, find_sentence_model
 from twmd_registry.models.load import load_network
-from twmd_registry.models.regressor import Line, load_cross_encoder, save_line
-from twmd_registry.models.sentence import load_bare, load_pipeline, moved_module
+from twmd_registry.models.regressor import load_cross_encoder, save_line
+from twmd_registry.models.sentence import Line, load_bare, load_pipeline, moved_module
 from twmd_registry.registry.names import EMBEDDED_MODEL, Dtype, MetricName
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.train.data import TrainingData, check_readable, hashes_of, rating_scale
@@ -96,7 +96,9 @@ def _make_model(files: ModelFiles, recipe: Recipe, *, siamese: bool) -> tuple[An
     """Return sentence-transformers' model of an encoder, and the network inside with the trained weights."""
     if siamese:
         network = add_lora(load_bare(files, "float32"), recipe.rank, "all-linear")
-        return load_pipeline(files, network, "float32"), network
+        model = load_pipeline(files, network, "float32")
+        model.default_prompt_name = None  # the trainer sets none, nor does stsscore
+        return model, network
     from transformers import AutoModelForSequenceClassification
 
     network = load_network(AutoModelForSequenceClassification, files, "float32", num_labels=1)
@@ -149,6 +151,7 @@ def _train(model: Any, arguments: Any, data: Mapping[str, RatedSegments], loss: 
         pairs = [list(pair) for pair in zip(*columns["dev"][:2], strict=True)]
         evaluator = CrossEncoderCorrelationEvaluator(pairs, columns["dev"][2], name="dev")
         best = KeepBest(model, "eval_dev_pearson")
+    model.model_card_data.widget = [{}]  # else the library chooses examples for its card, with a progress bar
     trainer = trainer_type(
         model=model,
         args=arguments,
@@ -157,7 +160,6 @@ def _train(model: Any, arguments: Any, data: Mapping[str, RatedSegments], loss: 
         evaluator=evaluator,
         callbacks=[best],
     )
-    model.model_card_data.generate_widget_examples = False  # they would show a progress bar
     trainer.remove_callback(PrinterCallback)  # it prints dictionaries among the results
     trainer.train()
     best.restore()
