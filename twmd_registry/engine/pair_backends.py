@@ -205,7 +205,7 @@ class RegressionBackend(PairBackend):
 
     def _predict(self, chunk: _Chunk, first: First) -> tuple[np.ndarray, np.ndarray]:
         model = self.model
-        if isinstance(model, SentenceEncoder):
+        if isinstance(model, SentenceEncoder) and model.line:
             sizes = np.array([[len(chunk.tokens[i].ids) for i in pair] for pair in chunk.pairs.tolist()])
             limit = self.spec.truncation.limit
             kept = fit_pairs(sizes, limit + 1 if limit else None)  # the token that opens both counts once
