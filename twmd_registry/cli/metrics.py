@@ -89,7 +89,6 @@ def _has_keys(name: str) -> bool:
 
 
 def _is_path(word: str) -> bool:
-    """Return whether a word looks like a file's name."""
     return "/" in word or Path(word).suffix[1:].isalpha()
 
 

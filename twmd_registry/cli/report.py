@@ -31,7 +31,6 @@ def _html_file(value: str) -> Path:
 
 
 def _read_reported(arguments: Arguments) -> list[ScoringTask]:
-    """Check what a report needs, and read its systems."""
     if not arguments.input:
         raise SpecError("Missing option '-i' / '--input': name a file per system, or rated data with --agreement.")
     if not any(metric.spec for metric in arguments.requested):

@@ -158,7 +158,6 @@ def score_command(arguments: Arguments) -> int:
 def _check_scores(
     comparison: SystemComparison, record: Callable[[], Record], baseline: Record | None, arguments: Arguments
 ) -> list[Check]:
-    """Return the requested checks."""
     if arguments.fail_under is None and baseline is None:
         return []
     from twmd_registry.record.checks import check_floor, check_not_worse
@@ -266,7 +265,6 @@ def score_and_compare(
 
 
 def _check_same_texts(tasks: list[ScoringTask]) -> None:
-    """Refuse systems whose references, documents or sources differ."""
     for field, what in (("references", "references"), ("documents", "documents"), ("sources", "sources")):
         known = [task for task in tasks if getattr(task, field) is not None]
         for task in known:
@@ -300,7 +298,6 @@ def _render(comparison: SystemComparison, arguments: Arguments) -> str:
 
 
 def _score_on_ray(arguments: Arguments) -> int:
-    """Score a data set, and print its scores."""
     _check_ray(arguments)
     from twmd_registry.scale.runner import score_files
 

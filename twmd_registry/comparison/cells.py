@@ -127,7 +127,6 @@ class SystemComparison(NamedTuple):
     documents: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
-        """Render the table for a notebook."""
         return render("comparison.html", "comparison", comparison=self, significant=SIGNIFICANT)
 
 

@@ -85,7 +85,6 @@ def _documents(comparison: SystemComparison, digits: int | None, form: str) -> l
 
 
 def _document_cell(cell: SystemScore, document: str) -> SystemScore:
-    """Return a document's score as a table cell."""
     part = cell.documents[document]
     return SystemScore(part.score, {}, (), {"segments": part.segments}, part.mean, part.ci)
 
@@ -168,7 +167,6 @@ def sentence_lines(comparison: SystemComparison, digits: int | None, *, header: 
 
 
 def _cells(comparison: SystemComparison) -> list[tuple[str, MetricColumn, SystemScore]]:
-    """Return every cell with its system and column."""
     systems = enumerate(comparison.systems)
     return [(system, column, column.cells[i]) for i, system in systems for column in comparison.columns]
 

@@ -86,7 +86,6 @@ def write_card(metric: str) -> str:
 
 
 def _reads(languages: Sequence[str]) -> str:
-    """Describe a model's languages in a word or two."""
     if len(languages) > 1:
         return f"[{len(languages)} languages]"
     return "English" if languages else ""

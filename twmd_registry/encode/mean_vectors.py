@@ -96,7 +96,6 @@ def fit_background(
 
 
 def _write(means: dict[str, Tensor], about: dict[str, str | int | None]) -> bytes:
-    """Return the content of a mean-vector file."""
     # A single metadata entry, because safetensors writes several in no fixed order and the file is named by its bytes.
     return save({str(policy): means[policy] for policy in MEANS}, metadata={"twmd": json.dumps(about, sort_keys=True)})
 
@@ -139,7 +138,6 @@ def find_background(name: str | None, fingerprint: str, adapter: str | None) -> 
 
 
 def _owner(background: MeanVectors) -> tuple[object, object]:
-    """Return fingerprint and adapter of the mean vector's model."""
     return background.about["fingerprint"], background.about["adapter"]
 
 

@@ -159,7 +159,6 @@ def _texts(pieces: Vocabulary, ids: np.ndarray, words: np.ndarray) -> list[str]:
 
 
 def _spell(pieces: Vocabulary, ids: np.ndarray, words: np.ndarray) -> list[str]:
-    """Return the text of every word."""
     raw = [bytearray() for _ in range(int(words[-1]) + 1 if len(words) else 0)]
     for number, token in zip(words.tolist(), ids.tolist(), strict=True):
         raw[number] += pieces.raw[token]

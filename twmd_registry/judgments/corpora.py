@@ -157,7 +157,6 @@ def read_sts(folder: Path) -> RatedSegments:
 
 
 def _read_subset(subset: str, sentences: Path, ratings: Path) -> list[RatedRow]:
-    """Read the pairs of a subset."""
     pairs, rated = read_lines(sentences), read_lines(ratings)
     if len(pairs) != len(rated):
         raise FileError(f"{ratings} has {len(rated)} lines, but {sentences.name} has {len(pairs)}.")

@@ -254,7 +254,6 @@ def _refuse(path: Path, word: str, choices: list[str]) -> NoReturn:
 def _read_pair(
     pair: LanguagePair, rating: str, reference: str, *, with_humans: bool, outliers: set[str]
 ) -> list[RatedRow]:
-    """Read all segments of a language pair."""
     names = pair.reference_names(reference)
     sides = [pair.read_reference(name) for name in names]
     references = [present_references(texts) for texts in zip(*sides, strict=True)]

@@ -64,7 +64,6 @@ def score_lexically(name: str, rated: RatedSegments, progress: Progress | None =
 
 
 def _rouge(name: str, references: int) -> tuple[Callable[[str, list[str]], float], str]:
-    """Return ROUGE's scoring function and its signature."""
     try:
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError as error:

@@ -176,7 +176,6 @@ def load_encoder(files: ModelFiles, dtype: str) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Return a library error's reason in one line."""
     text = str(error)
     if "trust_remote_code" in text:
         return "it needs remote code, which is never run."

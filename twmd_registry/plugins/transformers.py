@@ -345,7 +345,6 @@ def _results(evaluation: Evaluation) -> list[Any]:
 
 
 def _identity(result: Any) -> tuple[Any, ...]:
-    """Return the fields that identify a result."""
     return (result.task_type, result.dataset_type, result.dataset_split, result.metric_type, result.metric_name)
 
 

@@ -79,7 +79,6 @@ def bibtex(citations: Collection[str]) -> str:
 
 
 def _describe_system(system: RecordedSystem, digits: int) -> list[dict[str, Any]]:
-    """Return the facts of a system's scores. Labels tell several settings of one metric apart."""
     scores = [_describe(system, result, digits) for result in system.results if not result.is_external]
     ours = [score for score in scores if "spec" in score]
     for score, label in zip(ours, labels_of([score["spec"] for score in ours]), strict=True):
@@ -88,7 +87,6 @@ def _describe_system(system: RecordedSystem, digits: int) -> list[dict[str, Any]
 
 
 def _describe(system: RecordedSystem, result: SystemScore, digits: int) -> dict[str, Any]:
-    """Return the facts of a system's score by one metric."""
     segments = result.counts.get("segments", len(result.scores))
     facts = {"system": system.name, "texts": system.texts, "value": result.score, "segments": segments}
     if result.is_lexical:  # on SacreBLEU's scale to 100, two digits fewer mean the same
@@ -165,7 +163,6 @@ def _badge(score: dict[str, Any]) -> str:
 
 
 def _metadata(results: list[dict[str, Any]], task: str, dataset: str) -> str:
-    """Write a model card's metadata as YAML."""
     from huggingface_hub import EvalResult, ModelCardData
 
     entries = [

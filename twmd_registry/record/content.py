@@ -136,7 +136,6 @@ def make_record(
 
 
 def _recorded(column: MetricColumn, cell: SystemScore, segments: int) -> SystemScore:
-    """Return a comparison's cell as a record holds it."""
     signature = column.long_signature or column.signature
     if column.hundred or signature.startswith(EXTERNAL):  # SacreBLEU's or another program's
         return replace(cell, signature=signature, counts={"segments": segments}, resampled=())

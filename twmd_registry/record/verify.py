@@ -291,7 +291,6 @@ def _compare_again(
 
 
 def _compare(record: Record, texts: Sequence[Segments], metrics: Sequence[ScoredMetric]) -> SystemComparison:
-    """Repeat the comparison of a record's systems."""
     references = texts[0].references
     if any(segments.references != references for segments in texts):
         raise InputError("the systems hold different references")

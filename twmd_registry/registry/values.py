@@ -203,7 +203,6 @@ CENTERING_PARTS: dict[object, tuple[str, ...]] = {"batch": ("size", "side"), "co
 
 
 def _is_name(text: object) -> bool:
-    """Return whether a text can name a file."""
     return isinstance(text, str) and bool(text.strip()) and not any(c in text for c in "\n\r\0")
 
 

@@ -71,7 +71,6 @@ def average(
 
 
 def _read(folder: Path) -> tuple[MetricSpec, Preset]:
-    """Read the output folder of ``twmd train metric``."""
     path = folder / PRESET_FILE
     if not path.is_file():
         raise FileError(f"{folder} holds no {PRESET_FILE}: expected a folder written by 'twmd train metric'.")
