@@ -50,7 +50,7 @@ def both(predictions: list[str], references: Any, *, layer: int, keys: Any = KEY
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_example_gives_its_shown_output(name: str) -> None:
+def test_every_example_prints_its_output(name: str) -> None:
     found = doctest.DocTestParser().get_doctest(PAGES[name], {}, name, name, 0)
     assert len(found.examples) >= 5
     results = doctest.DocTestRunner(verbose=False).run(found)

@@ -120,7 +120,7 @@ def sessions(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [name for name, text in PAGES.items() if sessions(text) and name not in OWN_TESTS])
-def test_every_python_block_gives_its_shown_output(page: str) -> None:
+def test_every_python_block_prints_its_output(page: str) -> None:
     for needed in re.findall(r"twmd_registry\.plugins\.(mlflow|inspect)\b", PAGES[page]):
         pytest.importorskip({"inspect": "inspect_ai"}.get(needed, needed), reason=f"{page} needs the extra {needed}")
     # The blocks of a page build on one another.

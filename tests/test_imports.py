@@ -100,7 +100,7 @@ def test_package_import_is_fast() -> None:
     assert completed.returncode == 0, completed.stderr
 
 
-def test_there_are_no_import_cycles() -> None:
+def test_modules_have_no_import_cycles() -> None:
     modules = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in sources()}
     below = {name: set(imported_modules(name, modules)) - {name} for name in modules - {"twmd_registry"}}
     while free := {name for name, needed in below.items() if not needed & below.keys()}:

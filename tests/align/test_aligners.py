@@ -162,9 +162,7 @@ COMBINATIONS = list(itertools.product(get_args(Distance), get_args(Transform)))
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("metric", "how"), different(tempered(t, i) for t in (0.05, 1.0) for i in (1, 3, None)))
-def test_plan_has_the_marginals_ignores_padding_and_gives_c(
-    metric: MetricName, how: MetricSpec, weighted: bool
-) -> None:
+def test_plan_has_the_marginals_and_c_and_ignores_padding(metric: MetricName, how: MetricSpec, weighted: bool) -> None:
     x, y = problem(weighted=weighted)
     s, cells = similarities(x, y), x.mask[:, :, None] & y.mask[:, None, :]
     precision, recall = both = plans(s, x, y, how)

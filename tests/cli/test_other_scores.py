@@ -45,7 +45,7 @@ def _files(folder: Path, texts: Texts) -> None:
         (folder / name).write_text(content, encoding="utf-8")
 
 
-def test_every_format_gives_the_same_column_with_intervals_and_tests(run: Run, texts: Texts) -> None:
+def test_every_format_makes_the_same_column_with_intervals_and_tests(run: Run, texts: Texts) -> None:
     named = "L=a.score L=b.score C=comet.json W=wmt.seg.score judge=table.csv J=rows.jsonl"
     status, out, _ = run(f"score {SYSTEMS} -m bleu --scores {named} --paired-bs -sl --format json")
     rows = json.loads(out)

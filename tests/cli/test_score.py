@@ -148,7 +148,7 @@ class TestOutput:
         assert "--set temperature: no key of sbert; scored without it." in err
         assert "bleu" not in err
 
-    def test_systems_with_equal_file_names_get_their_folders(self, files: Path, run: Run) -> None:
+    def test_systems_with_equal_file_names_are_named_by_their_folders(self, files: Path, run: Run) -> None:
         for name in ("one", "two"):
             (files / name).mkdir()
             write(files / name / "out.txt", GOOD)

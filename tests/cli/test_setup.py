@@ -231,7 +231,7 @@ def test_install_line_names_the_installations_origin(
     assert (needed.url or str(needed.specifier)) == (command.partition(" @ ")[2].strip("'") or f"=={__version__}")
 
 
-def test_install_line_is_that_of_the_environments_installer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_install_line_names_the_environments_installer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     assert pip_install("peft>=0.14") == "pip install 'peft>=0.14'"
     monkeypatch.setattr(util, "find_spec", lambda _name: None)

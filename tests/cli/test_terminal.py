@@ -133,7 +133,7 @@ class TestProgress:
             time.sleep(0.2)
         assert not stderr.getvalue()
 
-    def test_message_during_a_progress_bar_gets_its_own_line(self, stderr: Terminal) -> None:
+    def test_message_during_a_progress_bar_has_its_own_line(self, stderr: Terminal) -> None:
         with redirect_stderr(stderr), progress_bar("rows", 700):
             self.wait_for("0/700", stderr)
             complain("twmd:", HEADER, "a word")

@@ -79,7 +79,7 @@ def test_too_wide_names_become_one_column() -> None:
     assert (len(shown), max(map(len, shown)) <= WIDTH) == (4, True)
 
 
-def test_numbers_beside_undefined_ones_and_long_names_are_not_wrapped() -> None:
+def test_numbers_next_to_undefined_ones_and_long_names_are_not_wrapped() -> None:
     interval = "0.416 (-0.212 .. 0.871)"
     rows = [["a-group", *[interval] * 6], ["another", *["undefined"] * 6], ["-", *[interval] * 6]]
     shown = write_table(["", *"abcdef"], rows, "txt")

@@ -105,7 +105,7 @@ LINES = ["The boat passes a lighthouse.", "A cow sleeps."]
 REFERENCES = "\n\n ".join(LINES) + "\n"
 
 
-def test_every_metrics_scores_are_those_of_its_scorer() -> None:
+def test_every_metrics_scores_equal_its_scorers() -> None:
     rows, _, signature, notices = score_texts(HYPOTHESIS, REFERENCES, "twmd")
     assert [row[0] for row in rows] == list(METRICS)
     for row in rows:
@@ -118,7 +118,7 @@ def test_every_metrics_scores_are_those_of_its_scorer() -> None:
     assert notices == []
 
 
-def test_setting_moves_its_metrics_and_no_others() -> None:
+def test_setting_moves_only_its_metrics() -> None:
     before, after = (score_texts(HYPOTHESIS, REFERENCES, "twmd", temperature=T) for T in (0.0, 0.02))
     moved = {row[0] for row, other in zip(before[0], after[0], strict=True) if row != other}
     assert (moved, after[3]) == ({"twmd", "trwmd"}, [])
@@ -126,7 +126,7 @@ def test_setting_moves_its_metrics_and_no_others() -> None:
     assert "temperature:0.02" in after[2]
 
 
-def test_link_keeps_what_is_offered_here() -> None:
+def test_link_keeps_offered_values() -> None:
     values = ["h", "r", "", False, *("twmd", "embedded", 0, "preset", "preset") * 2]
     link = {"compare": "true", "centering": "batch", "metric2": "bleu", "preset": "nosuch", "temperature": "x"}
     read, problems = read_link(link, values)
@@ -220,7 +220,7 @@ def as_json(predictions: list[str], references: list[list[str]]) -> str:
 @pytest.mark.parametrize(
     ("name", "separator"), [("a.CSV", ""), ("semicolons.csv", ";"), ("a.tsv", "\t"), ("a.jsonl", ""), ("a.ndjson", "")]
 )
-def test_every_format_gives_the_same_texts(name: str, separator: str, tmp_path: Path) -> None:
+def test_every_format_holds_the_same_texts(name: str, separator: str, tmp_path: Path) -> None:
     text = as_json(PREDICTIONS, LISTS) if "json" in name else CSV
     if separator:
         text = "\n".join(separator.join(fields) for fields in csv.reader(io.StringIO(CSV))) + "\n"
@@ -285,7 +285,7 @@ def scored() -> dict[str, Any]:
     return score_file(read_pasted(CSV), ["twmd", "stsscore"], "embedded")
 
 
-def test_scores_are_those_of_the_scorer(scored: dict[str, Any]) -> None:
+def test_scores_equal_the_scorers(scored: dict[str, Any]) -> None:
     for k, metric in enumerate(("twmd", "stsscore")):
         expected = twmd_registry.load(metric, "embedded").score(PREDICTIONS, LISTS)
         row = dict(zip(FILE_HEADERS, scored["rows"][k], strict=True))
@@ -326,7 +326,7 @@ def test_repeated_metric_counts_once_and_one_without_the_preset_is_named() -> No
     assert "no preset 'paper' for stsscore: scored with 'embedded'." in result["notices"]
 
 
-def test_file_that_takes_too_long_is_given_up_and_the_next_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_file_is_stopped_and_the_next_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(answers, "PATIENCE_S", 0.0)
         with pytest.raises(InputError, match="took more than 0 s and was stopped: try a smaller file"):

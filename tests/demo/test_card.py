@@ -180,7 +180,7 @@ def test_cards_name_the_texts_that_the_embedded_model_reads() -> None:
         assert EMBEDDED_READS in (CARDS / metric / "README.md").read_text(encoding="utf-8")
 
 
-def test_stsscores_agreement_on_sts_b_is_that_of_its_card(run: Run) -> None:
+def test_stsscores_agreement_on_sts_b_equals_its_cards(run: Run) -> None:
     data = shared("data/stsb/test.csv")
     printed = run(f"correlate stsb:{data} -m stsscore --correlation pearson spearman --format json")[1]
     (result,) = json.loads(printed)["metrics"]

@@ -195,7 +195,7 @@ def test_visitor_scores_two_texts_a_file_and_reads_a_signature(tab: Tab, tmp_pat
     assert len(tab.requests) > 10
 
 
-def test_bad_input_gives_a_notice_and_leaves_no_old_scores(
+def test_bad_input_shows_a_notice_and_clears_old_scores(
     tab: Tab, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     tab.page.locator("#keys button").first.click()

@@ -178,7 +178,7 @@ def test_separately_saved_encoder_is_read(name: str, tmp_path: Path) -> None:
         torch.testing.assert_close(encode(encoder, SENTENCES[:1], [k]).layers[k], expected[k], atol=5e-6, rtol=0)
 
 
-def test_classifier_checkpoint_gives_its_encoder(tmp_path: Path) -> None:
+def test_classifier_checkpoint_loads_its_encoder(tmp_path: Path) -> None:
     torch.manual_seed(0)
     config = BertConfig(**tiny._BERT, num_labels=3)
     classifier = BertForSequenceClassification(config).eval()

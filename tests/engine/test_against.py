@@ -27,7 +27,7 @@ REFERENCES = [["the dog was barking"], ["the Berlin train departed at 9:30"], ["
 
 
 @pytest.mark.parametrize("keys", [{}, {"centering": "batch", "centering_size": 3}])
-def test_against_source_without_shared_words_scores_as_the_source_given_as_reference(keys: dict[str, Any]) -> None:
+def test_source_without_shared_words_scores_like_a_reference(keys: dict[str, Any]) -> None:
     predictions = ["a puppy barked loudly", "we left early", "he paints"]
     sources = ["the dog was loud last night", "it was time to go home", "she likes art"]
     found = score(predictions, sources=sources, against="source", **keys)

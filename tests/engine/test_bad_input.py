@@ -276,7 +276,7 @@ def test_ends_of_the_temperature_range_score_finite_numbers(objective: str) -> N
         (lambda: UNTYPED.load("twmd", any_language="no"), "any_language='no' is not possible: expected True or Fal"),
     ],
 )
-def test_value_that_is_no_name_and_no_scorer_is_refused(call: Any, words: str) -> None:
+def test_value_that_is_neither_name_nor_scorer_is_refused(call: Any, words: str) -> None:
     with pytest.raises(SpecError, match=words):
         call()
 

@@ -195,7 +195,7 @@ def outcomes(folder: Path) -> list[dict[str, Outcome]]:
 
 
 @pytest.mark.parametrize("name", [*CASES, *AFTERWARDS])
-def test_every_rank_gets_what_a_single_process_does(
+def test_every_rank_returns_the_scores_of_a_single_process(
     name: str, folder: Path, outcomes: list[dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = run((CASES | AFTERWARDS)[name], folder, None, monkeypatch)

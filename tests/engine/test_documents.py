@@ -177,7 +177,7 @@ def test_several_references_are_matched_one_by_one(multiref: str) -> None:
         assert found.counts.sentences[name] == sum(own.counts.sentences[name] for own in single)
 
 
-def test_flags_of_sentences_are_those_of_their_document() -> None:
+def test_sentences_have_the_flags_of_their_document() -> None:
     found = score(["a cat\n" + "long " * 50, "a dog"], ["a cat\nlong", "a dog"], align="sentences", truncation="cut:16")
     assert (found.counts.truncated, found.counts.segments) == (1, 2)
 
@@ -223,7 +223,7 @@ def test_score_of_a_document_is_the_mean_of_its_segments_wherever_they_stand(sco
         scores.by_document(DOCUMENTS[:4])
 
 
-def test_interval_is_that_of_resampled_segments(scores: ScoreSet) -> None:
+def test_interval_equals_the_one_of_resampled_segments(scores: ScoreSet) -> None:
     (own,) = scores.by_document(["one"] * 5, resamples=20_000, seed=7).values()
     values = np.array(scores.scores)
     means = values[np.random.default_rng(1).integers(5, size=(20_000, 5))].mean(axis=1)

@@ -363,7 +363,7 @@ def test_progress_counts_segments(name: str) -> None:
     assert min(done) > 0
 
 
-def test_progress_and_sources_are_given_where_texts_are_scored() -> None:
+def test_progress_and_sources_are_passed_where_texts_are_scored() -> None:
     for name in ("progress", "sources"):
         keys: dict[str, Any] = {name: None}
         with pytest.raises(SpecError, match=name):

@@ -33,7 +33,7 @@ CONTEXTS: list[dict[str, Any]] = [
 @pytest.mark.parametrize(
     ("keys", "output"), list(zip(CONTEXTS, ["precision", "recall"] * 3, strict=True)), ids=range(len(CONTEXTS))
 )
-def test_plan_gives_the_greedy_score_of_every_context(keys: dict[str, Any], output: Output) -> None:
+def test_plan_has_the_greedy_score_of_every_context(keys: dict[str, Any], output: Output) -> None:
     found = twmd_registry.load("bertscore_centered", output=output, **keys).score(PREDICTIONS, REFERENCES)
     for i in range(len(PREDICTIONS)):
         shown = found.explain(i)
@@ -43,7 +43,7 @@ def test_plan_gives_the_greedy_score_of_every_context(keys: dict[str, Any], outp
 
 
 @pytest.mark.parametrize("keys", CONTEXTS[1::2])
-def test_plan_gives_the_exact_score_and_has_the_shares_as_its_sums(keys: dict[str, Any]) -> None:
+def test_plan_has_the_exact_score_and_the_shares_as_its_sums(keys: dict[str, Any]) -> None:
     found = twmd_registry.load("moverscore", "wmd", **({"layer": 4} | keys)).score(PREDICTIONS, REFERENCES)
     for i in range(len(PREDICTIONS)):
         shown = found.explain(i)
@@ -113,7 +113,7 @@ def test_explaining_keeps_no_model_and_survives_pickling() -> None:
         (2, 3, "reference 3 of segment 2 is out of range: it has 3"),
     ],
 )
-def test_segment_or_reference_that_is_not_there_is_refused(segment: Any, reference: Any, words: str) -> None:
+def test_missing_segment_or_reference_is_refused(segment: Any, reference: Any, words: str) -> None:
     found = twmd_registry.load("sbert").score(PREDICTIONS, REFERENCES)
     with pytest.raises(InputError, match=words):
         found.explain(segment, reference)

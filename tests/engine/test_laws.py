@@ -140,7 +140,7 @@ def test_scores_stay_in_the_declared_range(score_as: ScoreAs, metric: MetricName
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_scoring_twice_by_a_scorer_or_its_copy_gives_the_same_digits(texts: Texts, metric: str) -> None:
+def test_scoring_twice_by_a_scorer_or_its_copy_repeats_every_digit(texts: Texts, metric: str) -> None:
     few = [side[:4] for side in texts]
     scorer = twmd_registry.load(metric)
     first = scorer.score(*few)
@@ -155,7 +155,7 @@ def test_equal_scores_have_equal_hashes(texts: Texts) -> None:
 
 
 @pytest.mark.parametrize("metric", WITH_REFERENCES)
-def test_several_references_give_the_maximum_or_the_mean_score(
+def test_several_references_score_their_maximum_or_mean(
     of_two_references: dict[MetricName, list[ScoreSet]], metric: MetricName
 ) -> None:
     one, two, best, mean = (np.array(found.scores) for found in of_two_references[metric])
@@ -204,7 +204,7 @@ SEPARATE = {"centering": "batch", "centering_size": 1, "centering_side": "separa
 
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
 @pytest.mark.parametrize("keys", [{"centering": "sentence"}, {"centering": "sentence", "ngram": 2}, SEPARATE])
-def test_short_text_scores_the_same_beside_longer_rows(keys: dict[str, Any]) -> None:
+def test_short_text_scores_the_same_next_to_longer_rows(keys: dict[str, Any]) -> None:
     predictions, references = ([pair[side] for pair in SHORT] for side in (0, 1))
     scorers = [
         twmd_registry.load(metric, special="none", vectors="unit" if metric == "sbert" else None, **keys)

@@ -37,7 +37,7 @@ def draw_candidates(segments: int, number: int) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_utilities_and_choices_equal_those_of_a_call_of_score_per_pair(metric: str) -> None:
+def test_utilities_and_choices_equal_a_call_of_score_per_pair(metric: str) -> None:
     lists = [CANDIDATES[0][:3], CANDIDATES[1]]
     with load(metric) as single:
         found = mbr(lists, metric, utilities=True)
@@ -119,7 +119,7 @@ def test_every_different_candidate_is_encoded_once(metric: str, encoded: list[in
     assert sum(encoded) == len({text for texts in lists for text in texts})
 
 
-def test_more_candidates_than_are_scored_at_once_get_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_candidates_than_a_batch_score_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     lists = [*draw_candidates(6, 5), *CANDIDATES]
     done: list[int] = []
     whole = mbr(lists, utilities=True, progress=done.append).choices

@@ -60,7 +60,7 @@ def test_fork_keeps_the_threads_that_the_program_has_set(bert: str) -> None:
     assert in_a_fork(count)
 
 
-def test_engine_is_imported_where_there_are_no_forks() -> None:
+def test_engine_is_imported_on_systems_without_forks() -> None:
     def reload() -> bool:
         del os.register_at_fork  # as on Windows
         importlib.reload(inference)
@@ -73,7 +73,7 @@ PREDICTIONS = [f"the number {i} is on the list" for i in range(12)]
 REFERENCES = [f"number {i + i % 2} is listed" for i in range(12)]
 
 
-def test_threads_share_models_and_scorers_and_get_the_scores_of_one_thread() -> None:
+def test_threads_share_models_and_scorers_and_score_like_one_thread() -> None:
     asked = [load("twmd", layer=1), load("twmd", layer=4), load("moverscore", layer=6), load("stsscore")]
     alone = [one.score(PREDICTIONS, REFERENCES).scores for one in asked]
     with ThreadPoolExecutor(4) as pool:

@@ -50,7 +50,7 @@ def alone(scorer: Scorer, task: Segments) -> tuple[ScoreSet | TwmdError, list[st
 @pytest.mark.parametrize(
     "metric", ["moverscore;ngram=2", "bertscore_centered;punctuation=drop", "ensemble(stsscore,twmd,sbert)"]
 )
-def test_requests_that_share_a_pass_get_what_they_get_alone(metric: str, tasks: list[Segments]) -> None:
+def test_requests_that_share_a_pass_score_as_if_alone(metric: str, tasks: list[Segments]) -> None:
     with made(metric) as scorer:
         for (found, notices), task in zip(score_together(scorer, tasks), tasks, strict=True):
             expected, warned = alone(scorer, task)
@@ -133,7 +133,7 @@ def test_warning_that_is_an_error_reaches_the_row_that_it_is_about() -> None:
 
 
 @pytest.mark.parametrize("against", ["source", "both"])
-def test_metric_that_needs_sources_is_refused_where_a_framework_gives_none(against: Against) -> None:
+def test_metric_that_needs_sources_is_refused_by_frameworks_without_them(against: Against) -> None:
     with pytest.raises(SpecError, match=f"against={against} needs sources, and this framework gives predictions"):
         Batcher(load("twmd", against=against))
 

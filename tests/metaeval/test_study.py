@@ -68,7 +68,7 @@ def test_study_name_differs_with_every_field() -> None:
     assert "|correlation:pearson,kendall|averaging:group|level:segment|bs:50|ar:0|seed:12345|version:" in PLAIN.name
 
 
-def test_study_gives_the_same_numbers_as_its_parts(result: StudyResult) -> None:
+def test_study_has_the_numbers_of_its_parts(result: StudyResult) -> None:
     assert [metric.label for metric in result.scored] == ["sbert", "twmd temperature=0.1", "twmd temperature=0.5"]
     for metric, agreements in zip(result.scored, result.agreements, strict=True):
         alone = twmd_registry.load(metric.signature).score(FIRST, SECOND)
@@ -123,7 +123,7 @@ def test_soft_pairwise_accuracy_is_tested_and_orders_metrics() -> None:
     assert result.as_dict()["metrics"][0]["ranks"] == {"spa": result.ranks[0][spa]}
 
 
-def test_sacrebleu_metrics_are_scored_and_tested_beside_ours() -> None:
+def test_sacrebleu_metrics_are_scored_and_tested_with_ours() -> None:
     result = run_study(
         replace(PLAIN, metrics=("chrf", make_spec("sbert"), "chrf++", "bleu"), trials=5), RATED, RunOptions()
     )
@@ -252,7 +252,7 @@ def test_demetr_is_grouped_by_the_edited_third_of_the_sentence(edited: str, plac
     assert (rated.group, rated.item) == ([place] * 2, ["kind 1"] * 2)
 
 
-def test_demetr_gives_two_segments_of_each_row_with_an_edit(demetr: str) -> None:
+def test_demetr_rows_with_an_edit_have_two_segments(demetr: str) -> None:
     rated = read_rated(f"{demetr},first=2")
     assert (rated.group, rated.ratings.tolist()) == (["negation"] * 4 + ["dropped"] * 4, [1.0, 0.0] * 4)
     assert rated.predictions[:4] == [*EDITS[0], *EDITS[1]]

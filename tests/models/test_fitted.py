@@ -97,7 +97,7 @@ def test_missing_part_is_refused(key: str, wanted: str, model: str) -> None:
         metric(model, **{key: form.format(wanted)}).score(*TEXTS)
 
 
-def test_mean_vectors_are_fitted_in_batches_of_the_given_size(bert: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mean_vectors_are_fitted_in_batches_of_the_requested_size(bert: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes, run_batches = list[int | None](), LoadedModel.run_batches
 
     def note(model: LoadedModel, lengths: np.ndarray, batch_tokens: int | None, *rest: Any, **options: Any) -> None:

@@ -117,7 +117,7 @@ def test_products_equal_a_linear_layers(shape: tuple[int, ...] | str, products: 
 @needs_onednn
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("bias", [True, False])
-def test_reordered_weights_give_the_same_products(
+def test_reordered_weights_have_the_same_products(
     dtype: torch.dtype, products: list[int], layouts: list[int], *, bias: bool
 ) -> None:
     if not multiplies(dtype):

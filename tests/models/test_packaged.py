@@ -44,7 +44,7 @@ CASES = {
 
 @pytest.mark.usefixtures("_tokenizers_stay_loaded")
 @pytest.mark.parametrize("model", CASES)
-def test_tokens_and_hidden_states_equal_those_of_transformers(model: str, texts: Texts) -> None:
+def test_tokens_and_hidden_states_equal_transformers(model: str, texts: Texts) -> None:
     files, lines = find_model(model), [*texts.predictions[:6], *ODD]
     for adapter, dtype in ((adapter, dtype) for adapter, dtypes in CASES[model].items() for dtype in dtypes):
         added = find_adapter(adapter) if adapter else None

@@ -56,7 +56,7 @@ def test_different_pairs_go_through_the_model_once(folder: Path, monkeypatch: py
     assert sum(done) == len(FIRST)  # progress counts segments
 
 
-def test_many_chunks_give_the_scores_and_counts_of_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_chunks_equal_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     predictions = [*FIRST, " ".join(["cat"] * 100), "", " "]
     references = [*SECOND, "a dog", "it", ""]
     for metric in ("stsscore", "sbert"):

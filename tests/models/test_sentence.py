@@ -93,7 +93,7 @@ def test_score_equals_the_librarys(kind: str, folders: dict[str, Path]) -> None:
         assert twmd_registry.load(str(found.signature), model=folder).score(FIRST, SECOND).scores == found.scores
 
 
-def test_packaged_model_gives_the_librarys_numbers(texts: Any) -> None:
+def test_packaged_model_returns_the_librarys_numbers(texts: Any) -> None:
     from sentence_transformers import SentenceTransformer
 
     path = PACKAGED[EMBEDDED_MODEL][1]()

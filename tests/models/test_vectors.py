@@ -59,7 +59,7 @@ def score(model: Path, predictions: list[str], references: list[str], **keys: An
 
 
 @pytest.mark.parametrize("content", FORMATS)
-def test_every_format_gives_the_word_movers_distance_score(content: bytes | None, tmp_path: Path) -> None:
+def test_every_format_yields_the_word_movers_distance_score(content: bytes | None, tmp_path: Path) -> None:
     model = tmp_path / "vectors"
     if content is None:
         twmd_registry.save_vectors(KeyedVectors(WORDS, VECTORS.astype(np.float64)), model)

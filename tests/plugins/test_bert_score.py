@@ -69,7 +69,7 @@ def assert_same(found: Any, expected: Any, tolerance: float = TOLERANCE) -> None
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "deberta-v2", "albert", "mpnet", "t5", "bart"])
-def test_every_model_family_gives_bert_scores_numbers(family: str, limited: Limited) -> None:
+def test_every_model_family_has_bert_scores_numbers(family: str, limited: Limited) -> None:
     folder = limited(family)
     for layer in (1, DEPTH):
         for size in (2, 64):
@@ -89,7 +89,7 @@ def test_every_model_family_gives_bert_scores_numbers(family: str, limited: Limi
         ({"rescale_with_baseline": True, "lang": "en", "all_layers": True}, REFERENCES),
     ],
 )
-def test_every_option_gives_bert_scores_numbers_and_hash(
+def test_every_option_yields_bert_scores_numbers_and_hash(
     options: dict[str, Any], references: Any, model: str, tmp_path: Path
 ) -> None:
     (tmp_path / "table.tsv").write_text(BASELINES, encoding="utf-8")
@@ -218,6 +218,6 @@ def test_an_argument_and_a_key_that_say_the_same_are_refused(arguments: dict[str
         ours.read_arguments(arguments)
 
 
-def test_a_layer_that_is_given_is_read_instead_of_the_table() -> None:
+def test_named_layer_is_read_instead_of_the_table() -> None:
     assert ours.read_arguments({"model_type": "roberta-large", "layer": 3})["layer"] == 3
     assert ours.read_arguments({"model_type": "roberta-large"})["layer"] == 17

@@ -188,7 +188,7 @@ class TestTeacherForced:
         ("wrong", "words"),
         [({"tokenizer": None}, "tokenizer"), ({"tokenizer": "bert"}, "tokenizer"), ({"offload": "disk"}, "offload")],
     )
-    def test_what_is_no_tokenizer_or_place_is_refused(self, wrong: dict[str, Any], words: str) -> None:
+    def test_wrong_tokenizer_or_place_is_refused(self, wrong: dict[str, Any], words: str) -> None:
         with pytest.raises(SpecError, match=words):
             RegistryCallback(**{"tokenizer": tiny.tokenizer(), "metrics": [Exact()], **wrong})
 

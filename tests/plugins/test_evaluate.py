@@ -37,7 +37,7 @@ def test_every_metric_of_the_catalogue_has_a_module() -> None:
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_every_metric_gives_the_engines_scores_under_its_name(name: str, texts: Texts) -> None:
+def test_every_metric_returns_the_engines_scores_under_its_name(name: str, texts: Texts) -> None:
     metric = evaluate.load(name)
     assert (metric.name, type(metric).__module__) == (name, f"twmd_registry.metrics.{name}.{name}")
     result = metric.compute(predictions=texts.predictions, references=texts.references)
@@ -50,7 +50,7 @@ def test_every_metric_gives_the_engines_scores_under_its_name(name: str, texts: 
     assert "evaluate.load" in metric.inputs_description
 
 
-def test_rows_are_added_singly_in_batches_or_at_once() -> None:
+def test_rows_are_added_singly_in_batches_or_all_together() -> None:
     whole = evaluate.load("twmd").compute(predictions=P, references=R)
     piecewise = evaluate.load("twmd")
     piecewise.add(prediction=P[0], reference=R[0])
@@ -293,7 +293,7 @@ def test_hook_that_fails_does_not_break_evaluate(tmp_path: Path) -> None:
     assert run_python(code, tmp_path, PYTHONPATH=f"{package.parent}{os.pathsep}{ROOT}") == "tried\nload\n"
 
 
-def test_two_ranks_give_the_scores_of_one(tmp_path: Path) -> None:
+def test_two_ranks_score_like_one(tmp_path: Path) -> None:
     shares = [["a cat sat", "it rains"], ["the dog ran"]]
 
     def score(rank: int) -> Any:

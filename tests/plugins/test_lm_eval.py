@@ -64,7 +64,7 @@ def run_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunTask:
     return call
 
 
-def test_documented_task_gives_the_command_lines_score_stderr_and_signature(
+def test_documented_task_returns_the_command_lines_score_stderr_and_signature(
     run_task: RunTask, command_line: Callable[[list[str], list[str]], dict[str, Any]]
 ) -> None:
     found = run_task(TRANSLATION)
@@ -203,7 +203,7 @@ def test_unregistered_metric_error_names_the_import(run_task: RunTask, monkeypat
         run_task(re.sub("    aggregation: .*\n    higher_is_better: .*\n", "", TRANSLATION))
 
 
-def test_keys_of_references_in_are_checked_at_once_and_reach_the_scores(texts: Texts) -> None:
+def test_keys_of_references_in_are_checked_immediately_and_reach_the_scores(texts: Texts) -> None:
     with pytest.raises(SpecError, match="unknown key 'temprature'"):
         references_in("targets", temprature=0.5)  # type: ignore[call-arg]
     process = references_in("targets", "sbert", layer=3)

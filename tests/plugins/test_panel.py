@@ -87,7 +87,7 @@ def test_our_scores_equal_the_scorers_with_sides_and_counts(folder: Path) -> Non
     assert all(type(value) is float for value in scored.values.values())
 
 
-def test_sacrebleu_metrics_give_sacrebleus_scores() -> None:
+def test_sacrebleu_metrics_have_sacrebleus_scores() -> None:
     scored = score_evaluation(make_panel(["bleu", "chrf", "ter"]), PREDICTIONS, REFERENCES)
     streams: list[Any] = [[references[k] if k < len(references) else None for references in REFERENCES] for k in (0, 1)]
     for name in ("bleu", "chrf", "ter"):

@@ -37,7 +37,7 @@ def test_recipe_is_short(name: str) -> None:
 
 
 @needs("deepeval")
-def test_deepeval_gives_the_command_lines_scores_and_signature(
+def test_deepeval_returns_the_command_lines_scores_and_signature(
     texts: Texts, command_line: Expected, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DEEPEVAL_TELEMETRY_OPT_OUT", "YES")
@@ -69,7 +69,7 @@ def test_deepeval_gives_the_command_lines_scores_and_signature(
 
 
 @needs("lighteval")
-def test_lighteval_gives_the_command_lines_score_and_signature(
+def test_lighteval_returns_the_command_lines_score_and_signature(
     texts: Texts, command_line: Expected, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import datasets

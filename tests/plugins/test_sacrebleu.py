@@ -266,7 +266,7 @@ class TestComparison:
         cells = [cell for column in found.columns for cell in column.cells]
         assert {type(value) for cell in cells for value in (cell.score, cell.mean, cell.ci)} == {float}
 
-    def test_sacrebleu_metrics_give_sacrebleus_numbers(self) -> None:
+    def test_sacrebleu_metrics_have_sacrebleus_numbers(self) -> None:
         column = self.compare(lexical=list(LEXICAL_NAMES), segments=True).columns[3]
         bleu, predictions, references = BLEU(), self.texts.predictions, self.texts.references
         assert column.cells[0].score == bleu.corpus_score(predictions, [references]).score

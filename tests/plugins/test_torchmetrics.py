@@ -59,7 +59,7 @@ def single(values: Any) -> Any:
 
 
 @pytest.mark.parametrize("metric", MetricName)
-def test_several_updates_give_the_score_of_all_texts(metric: MetricName) -> None:
+def test_several_updates_score_all_texts(metric: MetricName) -> None:
     ours = twmd_registry.load(metric).score(PREDICTIONS, REFERENCES)
     theirs = METRICS[metric]()
     for start in (0, 2, 4):
@@ -229,7 +229,7 @@ def share(numbers: list[int], **more: Any) -> dict[str, Any]:
     return {"preds": [PREDICTIONS[i] for i in numbers], "target": [REFERENCES[i] for i in numbers], **more}
 
 
-def test_two_processes_with_uneven_shares_give_the_overall_score(tmp_path: Path) -> None:
+def test_two_processes_with_uneven_shares_return_the_overall_score(tmp_path: Path) -> None:
     shares = {
         "uneven": [share([0, 1, 2, 3, 4]), share([5])],
         "idle": [share([]), share([0, 1, 2, 3, 4, 5])],

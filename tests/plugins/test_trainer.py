@@ -281,7 +281,7 @@ def wanted(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     ],
     ids=["batch metrics", "batch metrics without callback", "list of batches"],
 )
-def test_every_form_of_rows_gives_the_same_scores(
+def test_every_form_of_rows_scores_alike(
     encoder: Path, tmp_path: Path, wanted: dict[str, float], settings: dict[str, Any], callback: bool
 ) -> None:
     run = trainer(tmp_path, make(encoder), callback=callback, **settings)
@@ -454,7 +454,7 @@ def evaluate_in_pieces(rank: int, port: int, encoder: Path, out: Path) -> dict[s
     return found
 
 
-def test_two_processes_give_the_scores_of_one(encoder: Path, tmp_path: Path, wanted: dict[str, float]) -> None:
+def test_two_processes_score_like_one(encoder: Path, tmp_path: Path, wanted: dict[str, float]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     for found in run_beside(evaluate_in_pieces, *((rank, port, encoder, tmp_path) for rank in range(2))):

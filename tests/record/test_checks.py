@@ -31,7 +31,7 @@ def files(folder: Path, run: Run) -> None:
     assert run(f"{LINE} good.txt --record good.json")[0] == 0
 
 
-def test_score_below_the_floor_or_a_record_fails_and_no_other(files: None, run: Run) -> None:
+def test_only_scores_below_the_floor_or_a_record_fail(files: None, run: Run) -> None:
     score = read_record("good.json").systems[0].results[0].score
     assert run(f"{LINE} good.txt --fail-under {score - 1e-3}")[0] == 0
     status, out, err = run(f"{LINE} good.txt --fail-under {score + 1e-3}")

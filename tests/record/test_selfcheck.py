@@ -11,7 +11,7 @@ from twmd_registry.record import selfcheck
 from twmd_registry.registry.names import MetricName
 
 
-def test_this_installation_gives_the_published_scores_of_every_metric_and_pair(run: Run) -> None:
+def test_this_installation_reproduces_the_published_scores_of_every_metric_and_pair(run: Run) -> None:
     status, out, err = run("setup selfcheck")
     assert (status, "13 of 13 settings agree" in out) == (0, True)
     assert err == ""  # its texts include an empty one and one of unknown tokens on purpose

@@ -32,7 +32,7 @@ def test_members_have_weights_keys_and_content_or_a_revision() -> None:
     assert (revision.model, revision.fingerprint, revision.revision) == ("a/b", None, "main")
 
 
-def test_members_are_given_in_parentheses_a_field_or_a_list_but_only_once() -> None:
+def test_members_are_written_in_parentheses_a_field_or_a_list_but_only_once() -> None:
     assert split_name("ensemble()") == ("ensemble", "")
     with pytest.raises(SpecError, match=r"parenthesis"):
         twmd_registry.load("ensemble(sbert")

@@ -182,7 +182,7 @@ def test_histogram_counts_every_score_once() -> None:
         assert counts_by_bin([np.array([0.5, other])])[0].sum() == 2
 
 
-def test_differences_of_two_systems_are_those_of_the_paired_resamples() -> None:
+def test_differences_of_two_systems_equal_the_paired_resamples() -> None:
     table = comparison(["a", "b", "c"], 40)
     lines = Page(page_of(table)).lines
     for i in (1, 2):

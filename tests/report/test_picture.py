@@ -103,7 +103,7 @@ def test_page_needs_nothing_from_elsewhere_and_explains_every_cell(tmp_path: Pat
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".pdf"])
-def test_same_alignment_gives_the_same_bytes_in_any_style(
+def test_same_alignment_is_the_same_bytes_in_any_style(
     tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)

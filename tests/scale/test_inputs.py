@@ -50,7 +50,7 @@ LINE = '{"prediction": "007", "reference": "2020-01-01", "id": 7}'
         ("a.tsv", "prediction\treference\tid\n007\t2020-01-01\t7\n"),
     ],
 )
-def test_every_form_gives_the_same_texts(tmp_path: Path, name: str, text: str) -> None:
+def test_every_form_holds_the_same_texts(tmp_path: Path, name: str, text: str) -> None:
     (row,) = read(write(tmp_path / name, text))
     assert (row["prediction"], row["reference"], row["id"]) == ("007", ["2020-01-01"], "7")
     assert (row[FILE], row[NUMBER], row[REJECTED]) == (name, 0, None)

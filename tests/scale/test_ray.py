@@ -104,7 +104,7 @@ def test_killed_worker_and_interrupted_run_lose_and_double_nothing(
         assert score_files(own, [str(data)], str(out), resume=True).metrics == record.metrics
 
 
-def test_ray_data_set_gets_columns_in_two_passes() -> None:
+def test_ray_data_set_has_columns_after_two_passes() -> None:
     dataset = ray.data.from_items([{"id": i, "ours": one, "theirs": many} for i, (one, many) in enumerate(SEGMENTS)])
     own = scorers(MODEL, "corpus", "idf")
     with pytest.raises(InputError, match="no column 'prediction'"):

@@ -106,7 +106,7 @@ def test_requests_whose_scores_depend_on_neighbours_are_scored_alone(texts: Text
     assert passes(service, CORPUS) == 2
 
 
-def test_answer_is_that_of_python_with_notices(texts: Texts) -> None:
+def test_answer_equals_pythons_with_notices(texts: Texts) -> None:
     service = service_of()
     (answer,) = run(service, service.score(["it rains", ""], [["it is raining", "rain"], ["it snows"]]))
     expected = twmd_registry.score(["it rains", ""], [["it is raining", "rain"], ["it snows"]])
@@ -121,7 +121,7 @@ def test_fork_and_pickle_of_a_service_that_has_loaded_answer() -> None:
     assert in_a_fork(lambda: all(run(one, one.score([PAIR[0]], [PAIR[1]]))[0]["score"] for one in (service, again)))
 
 
-def test_alignment_is_that_of_python_cut_to_its_largest_links(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alignment_equals_pythons_cut_to_its_largest_links(monkeypatch: pytest.MonkeyPatch) -> None:
     service, expected = service_of(), twmd_registry.score([PAIR[0]], [PAIR[1]]).explain(0)
     (answer,) = run(service, service.align(*PAIR))
     assert answer == {"metric": "twmd", "notices": []} | expected.as_dict()
@@ -135,7 +135,7 @@ def test_alignment_is_that_of_python_cut_to_its_largest_links(monkeypatch: pytes
     assert (type(error), "has no alignment to show" in str(error)) == (SpecError, True)
 
 
-def test_full_queue_refuses_and_late_requests_are_given_up(blocked: tuple[Service, threading.Event]) -> None:
+def test_full_queue_refuses_and_late_requests_are_dropped(blocked: tuple[Service, threading.Event]) -> None:
     service, go = blocked
 
     async def ask() -> list[BaseException | dict[str, Any]]:
@@ -190,7 +190,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-def test_tools_give_the_scores_of_python() -> None:
+def test_tools_return_the_scores_of_python() -> None:
     service = service_of("twmd", "sbert", max_pairs=3)
 
     async def use() -> list[Any]:
@@ -301,7 +301,7 @@ def request_of(body: bytes, path: str = "/score") -> bytes:
 
 
 class TestScores:
-    def test_sixty_four_clients_at_once_get_the_scores_of_the_command_line(
+    def test_sixty_four_concurrent_clients_receive_the_scores_of_the_command_line(
         self, served: ServingProcess, texts: Texts, command_line: Callable[..., dict[str, Any]]
     ) -> None:
         metric = command_line(*texts)
@@ -332,7 +332,7 @@ class TestScores:
         assert "-d '{" in pages[1]
         assert not re.search(r"<script|<link|src=|https?://(?!127\.0\.0\.1)", pages[0])  # it loads nothing
 
-    def test_commands_of_the_page_give_the_answers_that_it_shows(self, served: ServingProcess) -> None:
+    def test_commands_of_the_page_return_the_answers_shown(self, served: ServingProcess) -> None:
         page = (Path(__file__).resolve().parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
         blocks = re.findall(r"^```bash\ncurl (.*?)^```\n+```json\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
         assert len(blocks) == page.count("curl http") == 2
@@ -395,7 +395,7 @@ class TestRefusals:
             (b" " * 30_000_000, 413, "the body is too large: send at"),
         ],
     )
-    def test_wrong_body_gets_a_clear_answer(self, served: ServingProcess, body: bytes, status: int, words: str) -> None:
+    def test_wrong_body_is_answered_clearly(self, served: ServingProcess, body: bytes, status: int, words: str) -> None:
         answer = ask(served.port, "/score", body)
         assert (answer.status, set(answer.body)) == (status, {"error"})
         assert words in answer.body["error"]
@@ -418,7 +418,7 @@ class TestRefusals:
             ("/align?x=", ({"prediction": "a", "reference": "a"},), 422, "'x' is not a query parameter of"),
         ],
     )
-    def test_wrong_request_gets_a_clear_answer(
+    def test_wrong_request_is_answered_clearly(
         self, served: ServingProcess, path: str, asked: tuple[Any, ...], status: int, words: str
     ) -> None:
         answer = ask(served.port, path, *asked)
@@ -428,7 +428,7 @@ class TestRefusals:
         given = {"Content-Type": 'Application/JSON;charset="UTF-8"', "Content-Encoding": "identity"}
         assert ask(served.port, "/score", ONE, given).status == 200
 
-    def test_random_bodies_get_an_answer_of_one_line(self, served: ServingProcess) -> None:
+    def test_random_bodies_are_answered_in_one_line(self, served: ServingProcess) -> None:
         draw = random.Random(5)
         connection = HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE)
         statuses = set()

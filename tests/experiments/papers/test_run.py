@@ -135,7 +135,7 @@ def test_fine_tuned_model_is_compared_with_the_other_table(
         reproduce([read_experiment("twmd-table4")], data)
 
 
-def test_table_sets_our_rows_beside_the_papers(second: Reproduction) -> None:
+def test_table_has_our_rows_next_to_the_papers(second: Reproduction) -> None:
     _, header, rows = second.table()
     assert header == ("metric", "source", *LANGUAGE_PAIRS[17], AVERAGE)
     assert rows[0] == ("segments", "here", *["40"] * 7, "280")

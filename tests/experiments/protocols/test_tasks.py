@@ -148,7 +148,7 @@ def test_complete_year_has_the_published_tasks_and_weights() -> None:
         assert weights[task._replace(statistic="kendall")] == pytest.approx(share)
 
 
-def test_ranks_equal_those_of_separately_computed_correlations() -> None:
+def test_ranks_equal_separately_computed_correlations() -> None:
     scores, rated = make_year()
     tasks = list_rank_tasks(PAIRS, rated)
     measured = measure(scores, rated, tasks)
