@@ -301,4 +301,4 @@ def test_sources_are_a_column_or_a_file(candidates: Path, run: Run) -> None:
     assert status == 0
     assert [json.loads(line)["index"] for line in out.splitlines()] == [0, 2]
     assert run(f"mbr -i c.jsonl --src src.txt {keys}")[1] == out
-    assert "give sources" in run(f"mbr -i c.jsonl {keys}")[2]
+    assert "pass sources" in run(f"mbr -i c.jsonl {keys}")[2]

@@ -129,7 +129,7 @@ def test_background_means_of_two_languages_center_one_side_each(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ({"references": REFERENCES, "against": "source"}, "give sources, one per prediction"),
+        ({"references": REFERENCES, "against": "source"}, "pass sources, one per prediction"),
         ({"sources": SOURCES, "against": "both"}, "compares predictions with references.*against=source"),
         ({"sources": SOURCES}, "compares predictions with references"),
         ({"sources": SOURCES[:2], "against": "source"}, "2 sources for 3 segments"),

@@ -143,7 +143,7 @@ def test_untuned_layer_is_announced_once(bert: str) -> None:
 @pytest.mark.parametrize(
     ("predictions", "references", "words"),
     [
-        (["a"], ["b", "c"], "there are 1 predictions but 2 references: give one entry per prediction"),
+        (["a"], ["b", "c"], "there are 1 predictions but 2 references: pass one entry per prediction"),
         (["a", "b"], [["x", "y"]] * 3, "there are 2 predictions but 3 references: references look transposed"),
         ([], [], "predictions and references are empty"),
         (None, ["a"], "predictions must be a list of texts, one per segment; got NoneType None"),

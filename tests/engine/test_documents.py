@@ -219,7 +219,7 @@ def test_score_of_a_document_is_the_mean_of_its_segments_wherever_they_stand(sco
         assert own.score == pytest.approx(np.mean(of_document), abs=1e-12)
     assert (found["alone"].mean, found["alone"].ci) == (None, None)  # no interval of one segment
     assert all(own.ci is None for own in scores.by_document(DOCUMENTS, resamples=0).values())
-    with pytest.raises(InputError, match="4 names of documents for 5 segments: give one per segment"):
+    with pytest.raises(InputError, match="4 names of documents for 5 segments: pass one per segment"):
         scores.by_document(DOCUMENTS[:4])
 
 

@@ -85,7 +85,7 @@ def test_sources_decide_as_in_score(metric: str) -> None:
             means = np.reshape(scores.scores, (count, count)).mean(1)
             assert choice.index == int(means.argmax())
             assert choice.expected_utility == pytest.approx(means.max(), abs=1e-6)
-    with pytest.raises(InputError, match="there are 1 sources"):
+    with pytest.raises(InputError, match="1 sources for"):
         mbr(CANDIDATES, name, sources=["one"], **spec)
 
 

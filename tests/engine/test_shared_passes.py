@@ -134,7 +134,7 @@ def test_warning_that_is_an_error_reaches_the_row_that_it_is_about() -> None:
 
 @pytest.mark.parametrize("against", ["source", "both"])
 def test_metric_that_needs_sources_is_refused_by_frameworks_without_them(against: Against) -> None:
-    with pytest.raises(SpecError, match=f"against={against} needs sources, and this framework gives predictions"):
+    with pytest.raises(SpecError, match=f"against={against} needs sources, and this framework passes predictions"):
         Batcher(load("twmd", against=against))
 
 

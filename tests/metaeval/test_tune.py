@@ -58,7 +58,7 @@ def test_rated_sources_are_scored_against(tiny_encoder: Callable[[str], Path]) -
     expected = stats.pearsonr(scores, rated.ratings).statistic
     assert mean_correlations([made], rated) == pytest.approx([expected], abs=1e-5)
     assert estimate_seconds([made], [rated]) > 0
-    with pytest.raises(InputError, match="give sources"):
+    with pytest.raises(InputError, match="pass sources"):
         mean_correlations([made], rated._replace(source=None))
 
 

@@ -165,7 +165,7 @@ def test_failed_computation_leaves_the_metric_usable() -> None:
         (P, R[:1], "2 predictions but 1 references"),
         (P, [R[0], ["x"]], r"references\[1\] is a list but references\[0\] is a text"),
         (["a", "b", "c"], [["a", "b", "c"], ["d", "e", "f"]], "look transposed"),
-        (P, None, "there are no references: give them, or sources"),
+        (P, None, "no references: pass them, or pass sources"),
         (None, None, "there is nothing to score"),
     ],
 )

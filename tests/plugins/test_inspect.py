@@ -86,5 +86,5 @@ def test_output_in_another_script_warns_or_is_refused(tmp_path: Path) -> None:
 
 
 def test_metric_that_needs_all_texts_is_refused() -> None:
-    with pytest.raises(SpecError, match="need all texts at once"):
+    with pytest.raises(SpecError, match="need all texts together"):
         metric_scorer("twmd", idf="corpus")

@@ -48,8 +48,8 @@ def test_evaluate_scores_against_sources(wanted: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ({"references": REFERENCES}, "give sources, one per prediction"),
-        ({}, "there are no references: give them, or sources"),
+        ({"references": REFERENCES}, "pass sources, one per prediction"),
+        ({}, "no references: pass them, or pass sources"),
         ({"sources": [SOURCES[0], None]}, r"sources\[1\] must be a text; got NoneType None"),
         ({"predictions": [], "sources": []}, "there is nothing to score"),
     ],

@@ -258,7 +258,7 @@ def test_sources_are_kept_in_the_order_of_positions() -> None:
     assert float(theirs.compute()) == pytest.approx(expected.score, abs=1e-6)
     references = TWMD()
     references.update("it rained", sources="there was rain")
-    with pytest.raises(InputError, match="twmd compares predictions with references: give them"):
+    with pytest.raises(InputError, match="twmd compares predictions with references: pass them"):
         references.compute()
 
 

@@ -78,7 +78,7 @@ def combine_sides(
     extension ``min(p, r)``. With `plain` it is always the formula, as in bert_score, and 0 where that has no value.
 
     All three are divided by ``sqrt(C(X, X) C(Y, Y))`` (TWMD paper, Eq. 1). C(X, X) is the same from both sides. If
-    C(X, X) <= 0 the quotient is meaningless: a text scored against itself gets 1, against any other 0.
+    C(X, X) <= 0 the quotient is meaningless: a text scores 1 against itself, 0 against any other.
 
     Args:
         sides: C(X, Y) from the hypothesis and from the reference side; shape (B,) each.

@@ -20,5 +20,5 @@ def kernel(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) ->
 
 
 def kernel_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
-    """Return each similarity's weight, ``a_i b_j S_ij``. Summed with S it gives C; shape (B, N, M)."""
+    """Return each similarity's weight, ``a_i b_j S_ij``. Its sum with S is C; shape (B, N, M)."""
     return hyp.weights[:, :, None] * ref.weights[:, None, :] * s

@@ -38,7 +38,7 @@ def sinkhorn(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) 
     present, log_plan = _log_plan(s, hyp, ref, spec)
     gain = s
     if spec.objective == "entropic":
-        # A partner of weight w stands for w partners of weight 1, each with a share of 1 / w.
+        # A partner of weight w counts as w partners of weight 1, each with a share of 1 / w.
         gain = s - cast("float", spec.temperature) * (log_plan - ref.log_weights[:, None, :])
     return hyp.mean((log_plan.exp() * torch.where(present, gain, 0.0)).sum(2))
 

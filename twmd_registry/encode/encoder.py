@@ -52,7 +52,7 @@ class Encoder(LoadedModel):
         depth: Number of its layers; hidden states run from 0 to `depth`.
         width: Dimensions of a token vector.
         adapter: Name of its adapter; None without one.
-        identity: Content of model and adapter, and number format. Equal identities give equal vectors.
+        identity: Content of model and adapter, and number format. Equal identities mean equal vectors.
         reference_cache: Encoded references for later calls; None until a scorer requests it.
         texts_encoded: Number of texts encoded so far.
     """

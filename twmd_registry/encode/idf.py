@@ -27,7 +27,7 @@ FREQUENCIES = FittedKind("document frequencies", "idf", "idf", ".json", "idf")
 """Files of fitted frequencies."""
 
 _CHUNK = 8192
-"""Texts to tokenise at once."""
+"""Texts to tokenise together."""
 
 
 def idf_weights(frequencies: np.ndarray, unseen: int | None = None) -> np.ndarray:
@@ -79,7 +79,7 @@ def fit_idf(encoder: Encoder, texts: Iterable[str], spec: MetricSpec, progress: 
     """Return a frequencies file, counted over a corpus; repeated and empty texts count.
 
     Raises:
-        InputError: There is no text.
+        InputError: No texts.
     """
     times = Counter(texts)
     if all(map(is_blank, times)):

@@ -30,7 +30,7 @@ MEAN_VECTOR = FittedKind("mean vector", "backgrounds", "mean", ".safetensors", "
 """Files of fitted mean vectors."""
 
 _FIT_TEXTS = 1024
-"""Texts whose hidden states of all layers are in memory at once."""
+"""Texts whose hidden states of all layers are in memory together."""
 
 
 MeanVectors: TypeAlias = FittedPart[dict[str, Tensor]]
@@ -52,7 +52,7 @@ def fit_background(
     """Return a mean-vector file: every hidden state averaged over all tokens of a corpus. Repeated texts count.
 
     Raises:
-        InputError: There is no text.
+        InputError: No texts.
     """
     times = Counter(text for text in texts if not is_blank(text))
     if not times:

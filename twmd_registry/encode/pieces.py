@@ -50,7 +50,7 @@ class Vocabulary(NamedTuple):
     ascii_punctuation: np.ndarray  # Whether it is one character of ``string.punctuation``; bool
     blank: np.ndarray  # Whether it is a separate mark, which belongs to the next word; bool
     texts: list[str]  # Its text, without its mark
-    raw: list[bytes]  # Its bytes; a word's bytes are those of its pieces, concatenated
+    raw: list[bytes]  # Its bytes; a word's bytes are its pieces' bytes, concatenated
 
     def continuing(self, ids: np.ndarray, ordinary: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Return which tokens continue the word of the preceding token, or are a separate mark; shape (T,), bool.

@@ -1,4 +1,4 @@
-"""Aggregation: the vectors that several layers give to a token become one (MoverScore paper, section 3.1 and A.2)."""
+"""Aggregation: the vectors of a token in several layers become one (MoverScore paper, section 3.1 and A.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scoring by the processes of one training run (``torchrun``): every rank scores its share, and every rank gets all
+"""Scoring by the processes of one training run (``torchrun``): every rank scores its share, and every rank returns all
 scores.
 """
 
@@ -87,11 +87,11 @@ class Ranks(Hooks):
         for rank, (own_texts, own_number, own_metrics) in enumerate(tasks):
             if own_texts != texts:
                 raise InputError(
-                    f"rank {rank} was given other texts ({own_number} segments) than rank 0 ({number}): give every "
+                    f"rank {rank} has other texts ({own_number} segments) than rank 0 ({number}): pass every "
                     "rank all predictions and references in one order; each scores its share by itself."
                 )
             if own_metrics != metrics:
-                raise SpecError(f"rank {rank} scores by {own_metrics}, rank 0 by {metrics}: give all the same.")
+                raise SpecError(f"rank {rank} scores by {own_metrics}, rank 0 by {metrics}: pass the same to all.")
 
     def take(self, group: Sequence[Backend], pairs: Pairs) -> Pairs:
         """Return this rank's share of the pairs; all, where a score depends on the whole call."""

@@ -126,7 +126,7 @@ def check_sample(segments: int) -> None:
     if segments < 2:
         raise InputError(
             f"a significance test or an interval needs 2 segments or more, got {segments}: leave it out, or "
-            "give more segments."
+            "pass more segments."
         )
     warn_about_small_samples({"": segments})
 
@@ -154,7 +154,7 @@ LANGUAGE_WORDS = 5
 """Words of the shortest text whose language is identified."""
 LANGUAGE_MARGIN, UNNAMED_MARGIN, SHORTENED_MARGIN = 8.0, 4.0, -4.0
 """A text is taken for another language if that is more likely than English by these logarithms: by all its words, by
-those without a capital letter, which in English are no names, and by those without the longest, which alone may be
+those without a capital letter, which in English are not names, and by those without the longest, which alone may be
 foreign. Of 45,000 English texts of 27 kinds 0.15% are; of a kind at most 0.44% (headlines in lower case). Of texts in
 ten other languages at least 98.9% are.
 """
@@ -165,7 +165,7 @@ LANGUAGE_SAMPLE = 100
 FOREIGN_TEXTS = 0.02
 """Largest share of these texts that may be taken for other languages: names, quotations, mistakes."""
 FEW_TEXTS = 10
-"""From so many texts on, a single one in another language is no sign."""
+"""From this number of texts on, a single one in another language does not count."""
 SHOWN_LANGUAGES, SHOWN_CHARACTERS = 10, 60
 SHARED_SCRIPT = regex.compile(r"[\p{Script=Common}\p{Script=Inherited}]")
 
@@ -180,13 +180,13 @@ def script_of(character: str) -> str | None:
         try:
             if regex.match(rf"\p{{Script={script}}}", character):
                 return script
-        except regex.error:  # a word of the character's name that is no script
+        except regex.error:  # a word of the character's name that is not a script
             continue
     return words[0]
 
 
 _NO_LETTERS = dict.fromkeys(code for code in range(128) if not chr(code).isalpha())
-"""ASCII characters that are no letters, for `str.translate`."""
+"""ASCII characters other than letters, for `str.translate`."""
 
 
 def check_scripts(
@@ -268,7 +268,7 @@ def check_texts(backends: Sequence[Backend], pairs: Pairs, rows: Sequence[int]) 
 
 
 def warn_about_language(name: str | None, pairs: Pairs) -> None:
-    """Warn if an English model gets texts in other languages of its script: one text among few, or more than
+    """Warn if texts for an English model are in other languages of its script: one text among few, or more than
     `FOREIGN_TEXTS` of many. Texts of fewer distinct words than `LANGUAGE_WORDS` say nothing by themselves.
     """
     preset = describe_model(name)

@@ -27,7 +27,7 @@ TIED = 1e-6
 computed changes it as much.
 """
 CANDIDATES_AT_ONCE = 2048
-"""Candidates that are scored in one call, at least; those of a segment stay together."""
+"""Minimum of candidates per call; the candidates of a segment stay together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ def mbr(
         keys: As for `load`.
 
     Raises:
-        InputError: A row is no list of texts, or is empty; the message names it.
+        InputError: A row is not a list of texts, or is empty; the message names it.
         SpecError: A scorer comes with a preset or keys.
         TwmdError: As for `load` and `Scorer.score`.
 

@@ -25,7 +25,7 @@ from twmd_registry.registry.pipeline import pipeline_settings
 from twmd_registry.tensors import TEXT_FLAGS, TOKEN_FLAGS, TextTokens
 
 CHUNK_LETTERS, LETTERS_OF_PAIR = 1_000_000, 100
-"""Letters of the texts of pairs that are scored together, and what a pair counts beside its texts."""
+"""Letters of the texts of pairs that are scored together, and what a pair counts in addition to its texts."""
 
 
 class _Chunk(NamedTuple):
@@ -187,7 +187,7 @@ class RegressionBackend(PairBackend):
                 if (value := settled.texts().get(name)) is not None:
                     raise SpecError(
                         f"{name}={value} has no effect with adapter={settled.adapter}, a siamese model: it reads each "
-                        "text alone. The key is for cross-encoders, which read both at once: leave it out."
+                        "text alone. The key is for cross-encoders, which read both together: leave it out."
                     )
             return settled
         prompt = pipeline_settings(self.files.folder)["default_prompt_name"]

@@ -30,7 +30,7 @@ class Segments(NamedTuple):
     """Checked input."""
 
     predictions: list[str]  # One text per segment
-    references: list[list[str]]  # One list of texts per segment; all empty where sources stand for them
+    references: list[list[str]]  # One list of texts per segment; all empty where sources take their place
     sources: list[str] | None = None  # The text that was translated, of every segment; None where it is not known
 
 
@@ -49,7 +49,7 @@ def check_segments(
     predicted = check_rows(predictions, "predictions", first_row=first_row)
     checked_sources = None if sources is None else check_sources(sources, len(predicted))
     if references is None and checked_sources is None:
-        raise InputError("there are no references: give them, or sources to a metric that compares with those.")
+        raise InputError("no references: pass them, or pass sources to a metric that reads sources.")
     if references is None and predicted:
         return Segments(predicted, [[] for _ in predicted], checked_sources)
     if references is None:
@@ -67,7 +67,7 @@ def check_segments(
         if entry is not None and isinstance(entry, str) is not isinstance(referred[first], str):
             kinds = ("a text", "a list") if isinstance(entry, str) else ("a list", "a text")
             raise InputError(
-                f"references[{row}] is {kinds[0]} but references[{first_row + first}] is {kinds[1]}: give all rows as "
+                f"references[{row}] is {kinds[0]} but references[{first_row + first}] is {kinds[1]}: pass all rows as "
                 "texts or all as lists."
             )
     lists = [present_references(entry if isinstance(entry, list) else [entry]) for entry in referred]
@@ -75,7 +75,7 @@ def check_segments(
 
 
 def _drop_missing(predictions: Any, references: Any, sources: Any, first_row: int) -> tuple[Any, Any, Any]:
-    """Leave out the rows that have no prediction, no reference or no source; warn of their numbers."""
+    """Leave out the rows that have no prediction, no reference or no source; warn about their numbers."""
     texts = check_rows(predictions, "predictions", optional=True)
     others = check_rows(references, "references", nested=True, optional=True) if references is not None else None
     origins = check_rows(sources, "sources", optional=True) if sources is not None else None
@@ -112,17 +112,17 @@ def check_candidates(candidates: Any) -> list[list[str]]:
     for row, entry in enumerate(rows):
         if not entry or isinstance(entry, str):
             got = f"the text {_describe(entry)}" if entry else "an empty list"
-            raise InputError(f"candidates[{row}] is {got}: give a list of at least one text per segment.")
+            raise InputError(f"candidates[{row}] is {got}: pass a list of at least one text per segment.")
     if not rows:
         raise InputError("there is nothing to choose from: candidates is empty.")
     return rows
 
 
 def check_sources(sources: Any, segments: int) -> list[str]:
-    """Return the checked sources; raise an `InputError` if they are no list of as many texts as segments."""
+    """Return the checked sources; raise InputError unless they are one text per segment."""
     texts = check_rows(sources, "sources")
     if len(texts) != segments:
-        raise InputError(f"there are {len(texts)} sources for {segments} segments: give one per segment.")
+        raise InputError(f"{len(texts)} sources for {segments} segments: pass one per segment.")
     return texts
 
 
@@ -130,10 +130,10 @@ def check_rows(
     values: Any, name: str, *, first_row: int = 0, nested: bool = False, optional: bool = False
 ) -> list[Any]:
     """Return checked texts, or lists of texts where `nested` allows them, as plain strings: ``str()`` of a subclass (a
-    member of an Enum) may give other characters. Where texts are `optional`, None stands for an absent one.
+    member of an Enum) may return other characters. With `optional`, None is an absent text.
     """
     values = _plain(values)
-    # Iteration gives rows in order: not for a text, a table (its columns), a mapping or a set.
+    # Iteration yields rows in order: not for a text, a table (its columns), a mapping or a set.
     unordered = isinstance(values, (str, bytes, Mapping, Set)) or hasattr(values, "columns")
     if unordered or not isinstance(values, Iterable):
         wanted = "a text or a list of texts" if name.endswith("]") else "a list of texts, one per segment"
@@ -194,7 +194,7 @@ def _different_lengths(number: int, references: list[Any]) -> str:
             f"{message}: references look transposed. Give one list per prediction, [[ref1, ref2], ...], not one "
             "list per reference stream."
         )
-    return f"{message}: give one entry per prediction (a text, or a list of texts)."
+    return f"{message}: pass one entry per prediction (a text, or a list of texts)."
 
 
 def _describe(value: Any) -> str:
@@ -226,13 +226,13 @@ def make_pairs(segments: Segments, spec: MetricSpec | None = None) -> Pairs:
     if spec and spec.against == "source":
         if segments.sources is None:
             raise InputError(
-                f"{spec.metric} compares predictions with their sources (against=source): give sources, one per "
+                f"{spec.metric} compares predictions with their sources (against=source): pass sources, one per "
                 "prediction (sources=, --src FILE, or a column source)."
             )
         against, references = "source", [[source] for source in segments.sources]
     elif spec and not all(references):
-        other = ", or set against=source and give sources" if "against" in CATALOGUE[spec.metric].keys else ""
-        raise InputError(f"{spec.metric} compares predictions with references: give them{other}.")
+        other = ", or set against=source and pass sources" if "against" in CATALOGUE[spec.metric].keys else ""
+        raise InputError(f"{spec.metric} compares predictions with references: pass them{other}.")
     number: dict[str, int] = {}
     hyp, ref = [], []
     for prediction, own_references in zip(segments.predictions, references, strict=True):

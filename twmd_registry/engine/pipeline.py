@@ -285,7 +285,7 @@ def _align_items(
 
 
 BLOCK_CELLS = 1_000_000
-"""Cells of S (pairs x hypothesis tokens x reference tokens) that are aligned at once."""
+"""Cells of S (pairs x hypothesis tokens x reference tokens) that are aligned together."""
 BLOCK_NUMBERS = 8_000_000
 """Numbers in the padded vectors of a block."""
 

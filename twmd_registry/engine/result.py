@@ -87,7 +87,7 @@ class DocumentScore(NamedTuple):
 DOCUMENT_RESAMPLES, DOCUMENT_SEED = 1000, 12345
 """Default resamples and seed of a document's interval, as in SacreBLEU."""
 _RESAMPLED_NUMBERS = 1 << 22
-"""Numbers resampled at once, at most."""
+"""Maximum of numbers resampled together."""
 
 
 def score_documents(
@@ -110,9 +110,7 @@ def score_documents(
         InputError: N differs from the number of `documents`.
     """
     if len(documents) != len(statistics):
-        raise InputError(
-            f"there are {len(documents)} names of documents for {len(statistics)} segments: give one per segment."
-        )
+        raise InputError(f"{len(documents)} names of documents for {len(statistics)} segments: pass one per segment.")
     rows = dict[str, list[int]]()
     for row, name in enumerate(documents):
         rows.setdefault(name, []).append(row)
@@ -132,7 +130,7 @@ def score_documents(
 
 
 NOTED = ("truncated", "empty", "unknown", "oov", "foreign")
-"""Counts that are shown beside a score."""
+"""Counts that are shown with a score."""
 MAX_NOTEBOOK_SEGMENTS = 20_000
 """Segments of the largest set whose interval a notebook shows: it takes a second."""
 
@@ -257,7 +255,7 @@ class ScoreSet:
 
     @check_types(segment=Integral, reference=Integral | None)
     def explain(self, segment: int, reference: int | None = None) -> Alignment:
-        """Show how a score came about: how much each hypothesis token gives to each reference token.
+        """Show how a score came about: how much weight each hypothesis token sends to each reference token.
 
         The alignment is computed again, with the centering batch or corpus that it depends on. It belongs to one
         reference; with ``multiref=mean`` the segment's score is the mean over all of them. Keep the scorer open while

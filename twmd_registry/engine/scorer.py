@@ -89,7 +89,7 @@ class Scorer:
 
     @classmethod
     def from_signature(cls, signature: str | Signature, **parts: Unpack[PartKeys]) -> Scorer:
-        """Build the scorer that a signature stands for.
+        """Build the scorer of a signature.
 
         Args:
             signature: A signature, long or short.
@@ -109,7 +109,7 @@ class Scorer:
             if name not in PART_NAMES:
                 raise SpecError(
                     f"the signature fixes {name}: leave it out; only the paths of the signature's parts "
-                    f"({', '.join(PART_NAMES)}) and run options can be given."
+                    f"({', '.join(PART_NAMES)}) and run options can be set."
                 )
         parsed = parse_signature(signature)
         local_files = resolve_local_files(LocalFiles(**places), [parsed.spec])
@@ -161,7 +161,7 @@ class Scorer:
         Args:
             predictions: Texts, one per segment.
             references: One text per segment, or one list of texts per segment; lists may differ in length. None or a
-                blank text is no reference if the segment has another, and else an empty one. Not needed with
+                blank text is not a reference if the segment has another, and otherwise an empty one. Not needed with
                 ``against=source``.
             sources: As for `score_all`; needed with ``against=source`` and ``both``.
             progress: Called with the number of segments done since its last call.
@@ -171,7 +171,7 @@ class Scorer:
 
         Raises:
             InputError: The texts cannot be scored (for example, there are none); the message names the row.
-            ModelError: Memory does not suffice, or the model gives numbers that are not finite.
+            ModelError: Memory does not suffice, or the model returns numbers that are not finite.
             TwmdError: As for `spec`.
 
         Warns:
@@ -201,7 +201,7 @@ class Scorer:
         """
         if self.requested.members:
             raise SpecError(
-                "an ensemble has no baseline of its own: give its members theirs, as in "
+                "an ensemble has no baseline of its own: set those of its members, as in "
                 "ensemble(bertscore_centered;baseline=HASH,sbert)."
             )
         if self.requested.baseline is not None:
@@ -329,7 +329,7 @@ def load(
         options, fixed = split_options(arguments if preset is None else {**arguments, "preset": preset}, ())
         if fixed:
             raise SpecError(
-                f"a specification fixes {', '.join(fixed)}: give run options only, or change it with spec.replace()."
+                f"a specification fixes {', '.join(fixed)}: pass run options only, or change it with spec.replace()."
             )
         return Scorer(metric, options)
     name = split_name(metric)[0] if isinstance(metric, str) else metric
@@ -419,12 +419,12 @@ def score_all(
 
 
 def check_scorers(scorers: Sequence[Scorer | str]) -> list[Scorer]:
-    """Return scorers, at least one, made of names of metrics where these are given; raises `SpecError`."""
+    """Return at least one scorer, loading metrics that are named; raise SpecError if there is none."""
     is_list = isinstance(scorers, Iterable) and not isinstance(scorers, str)
     if not is_list or not all(isinstance(scorer, Scorer | str) for scorer in scorers):
         raise SpecError('expected a list of metrics: ["twmd", "trwmd"], or of scorers: [load("twmd")].')
     if not scorers:
-        raise SpecError('the list of metrics is empty: give at least one, as in ["twmd"].')
+        raise SpecError('the list of metrics is empty: pass at least one, as in ["twmd"].')
     made = {name: _scorer_of_name(name) for name in scorers if isinstance(name, str)}
     if made:
         _LATEST[:] = made.values()
@@ -623,7 +623,7 @@ def _explain_pairs(
     backend = make_backend(*request)
     if not isinstance(backend, TokenAlignmentBackend):
         raise SpecError(
-            f"{signature.spec.metric} has no alignment to show: it predicts a number from both texts at once."
+            f"{signature.spec.metric} has no alignment to show: it predicts a number from both texts together."
         )
     try:
         if backend.spec != signature.spec:

@@ -49,7 +49,7 @@ class PerProcess(Generic[T]):
         self._make, self._values = make, dict[int, T]()
 
     def get(self) -> T:
-        """Return this process's value; threads that ask at once get the same one."""
+        """Return this process's value; concurrent threads share one."""
         process = os.getpid()
         try:
             return self._values[process]
@@ -115,7 +115,7 @@ class _PartOfPass(Hooks):
 
 def score_together(scorer: Scorer, tasks: Sequence[Segments]) -> list[Outcome]:
     """Score the texts of several requests in one pass of the encoder; no score may depend on its neighbours. Returns
-    for every request what it gets alone, up to rounding (1e-6).
+    for every request its score alone, up to rounding (1e-6).
     """
     shared = SharedPass(tasks) if len(tasks) > 1 else None
     outcomes: list[Outcome] = []
@@ -137,18 +137,18 @@ def check_keeps_rows(scorer: Scorer) -> None:
 
 
 def check_needs_no_sources(scorer: Scorer) -> None:
-    """Raise SpecError for a scorer that compares with sources, where a framework gives none, or leaves out rows."""
+    """Raise SpecError for a scorer that compares with sources, where a framework passes none, or leaves out rows."""
     check_keeps_rows(scorer)
     against = next((member.requested.against for member in scorer.members if member.requested.against), None)
     if against:
         raise SpecError(
-            f"against={scorer.requested.against or against} needs sources, and this framework gives predictions and "
+            f"against={scorer.requested.against or against} needs sources, and this framework passes predictions and "
             "references only: leave it out, or choose another preset."
         )
 
 
 class Batcher:
-    """Scores pairs that a framework or a service gives one by one: while one pass of the model runs, others are
+    """Scores pairs that a framework or a service passes one by one: while one pass of the model runs, others are
     `waiting`, and the next takes all of them, where passes are `shared`: no score depends on a pair's neighbours, or on
     sources, which passes do not hold. It can be forked, pickled and copied: each copy has a queue of its own.
     """
@@ -170,8 +170,8 @@ class Batcher:
             check_needs_no_sources(scorer)
         if pool is None and not self.shared:
             raise SpecError(
-                "centering=batch and corpus, and idf=corpus and references, need all texts at once, and this framework "
-                "gives them one by one: fit a mean vector or an idf table first, or choose another preset."
+                "centering=batch and corpus, and idf=corpus and references, need all texts together, and this "
+                "framework passes them one by one: fit a mean vector or an idf table first, or choose another preset."
             )
         self._waiting = PerProcess[dict[Future[Any], Request]](dict)
         self._pool, self._score, self._wait = pool or scoring_thread(), score, 0.0 if pool else WAIT

@@ -119,7 +119,7 @@ class TokenAlignmentBackend(Backend):
         room = limit - self.model.tokenizer.num_special_tokens_to_add()
         if stride > room:
             raise SpecError(
-                f"truncation=window:{limit}/{stride} leaves tokens out: a window holds {room} of a text beside "
+                f"truncation=window:{limit}/{stride} leaves tokens out: a window holds {room} of a text besides "
                 "special tokens."
             )
         return Truncation(limit, stride)

@@ -254,12 +254,12 @@ def center(
         # The rounding error of a difference is proportional to the longer of the vector and the difference.
         longer = torch.maximum(torch.linalg.vector_norm(tokens.vectors.detach(), dim=1), norms.detach())
         parts.append((tokens, centered, norms, EPSILON * longer))
-    # NaN is no absence.
+    # NaN does not count as absent.
     keep = ~torch.stack([norms <= ZERO_TOLERANCE * errors for _, _, norms, errors in parts]).any(0)  # (T,)
     whole = bool(keep.all())
     centered_layers = []
     for tokens, centered, norms, errors in parts:
-        # A dropped token is divided by 1: a division by 0 would give NaN, here or in the gradients.
+        # A dropped token is divided by 1: a division by 0 would be NaN, here or in the gradients.
         divisor = torch.ones_like(norms) if vectors == "raw" else torch.where(keep, norms, 1.0)
         scaled = tokens._replace(vectors=centered / divisor[:, None], rounding=errors / divisor.detach())
         centered_layers.append(scaled if whole else scaled.select(keep))
@@ -382,7 +382,7 @@ def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
 def scale_to_norm_one(tokens: TokenVectors) -> TokenVectors:
     """Scale vectors to norm 1; drop those that are only rounding error."""
     norms = torch.linalg.vector_norm(tokens.vectors, dim=1, keepdim=True)
-    keep = ~(norms.squeeze(1) <= ZERO_TOLERANCE * tokens.rounding)  # NaN is no absence
+    keep = ~(norms.squeeze(1) <= ZERO_TOLERANCE * tokens.rounding)  # NaN does not count as absent
     # A dropped vector is divided by 1, as in `center`.
     scaled = tokens._replace(vectors=tokens.vectors / torch.where(keep[:, None], norms, 1.0))
     return scaled if bool(keep.all()) else scaled.select(keep)

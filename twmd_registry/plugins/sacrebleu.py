@@ -156,7 +156,7 @@ class SacreBLEUMetric(Metric):
     def sentence_score(self, hypothesis: str, references: Sequence[str | None]) -> Score:
         """Return a sentence's score times 100, with its references in a list."""
         if not (texts := check_rows(references, "references", optional=True)):
-            raise InputError("references is an empty list: give at least one text.")
+            raise InputError("references is an empty list: pass at least one text.")
         result: Score = super().sentence_score(hypothesis, texts)
         return result
 
