@@ -82,6 +82,12 @@ def test_damaged_baseline_is_refused(change: dict[str, Any], tmp_path: Path) -> 
         twmd_registry.load("twmd", baseline=path).score(PREDICTIONS, REFERENCES)
 
 
+@pytest.mark.parametrize("metric", ["twmd", "stsscore"])
+def test_published_baseline_is_refused_without_a_single_layer(metric: str) -> None:
+    with pytest.raises(ModelError, match="bert_score has no baseline"):
+        twmd_registry.load(metric, baseline="bert_score:en").score(PREDICTIONS, REFERENCES)
+
+
 @pytest.mark.parametrize(
     ("metric", "corpus", "error", "words"),
     [
