@@ -183,6 +183,7 @@ DATA = [
     (f"{SCORE} --set model=no/such layer=1", "no/such"),
     # Mismatched files.
     ("score ref.txt -i two.txt", "two.txt has 2 segments but ref.txt"),
+    ("score ref.txt -i good.txt --src two.txt -m chrf", "but two.txt has 2: they must match"),
     ("score ref.txt two.txt -i good.txt", "two.txt has 2 lines but ref.txt"),
     ("score -i x.jsonl z.jsonl", "z.jsonl and x.jsonl have different"),
     ("score -i x.jsonl y.jsonl", "y.jsonl and x.jsonl have different"),

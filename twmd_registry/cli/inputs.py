@@ -115,9 +115,13 @@ def read_tasks(arguments: Arguments, *, join_documents: bool = False) -> list[Sc
             hint = "name a reference file before -i, or use a table with a column reference or references"
             raise SpecError(f"no references for {file.name}: {hint} (for against=source, --src or a column source).")
         references = shared if reference_files else file_references or [[] for _ in predictions]
-        if len(references) != len(predictions):
-            lengths = f"{file.name} has {len(predictions)} segments but {reference_files[0].name} has {len(references)}"
-            raise FileError(f"{lengths}: they must match line by line.")
+        for number, other in (
+            (len(references), reference_files[0].name if reference_files else ""),
+            (len(sources or predictions), source_file.name if source_file else ""),
+        ):
+            if number != len(predictions):
+                lengths = f"{file.name} has {len(predictions)} segments but {other} has {number}"
+                raise FileError(f"{lengths}: they must match line by line.")
         inputs = [("references", reference_file) for reference_file in reference_files] + [("predictions", file)]
         inputs += [("sources", source_file)] if source_file else []
         files = [InputFile(role, input_file.short_name, input_file.sha256) for role, input_file in inputs]
