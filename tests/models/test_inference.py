@@ -102,14 +102,19 @@ def test_large_numbers_with_an_infinite_sum_are_finite() -> None:
 @needs_onednn
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", [(48,), (0, 48), (1, 48), (7, 1, 48), (3, 50, 48), "view"])
-def test_products_equal_a_linear_layers(shape: tuple[int, ...] | str, products: list[int], *, bias: bool) -> None:
+def test_products_equal_a_linear_layers(
+    shape: tuple[int, ...] | str, products: list[int], monkeypatch: pytest.MonkeyPatch, *, bias: bool
+) -> None:
     torch.manual_seed(0)
     layer = nn.Linear(48, 96, bias=bias)
     x = torch.randn(shape) if isinstance(shape, tuple) else torch.randn(48, 10).T
     with torch.inference_mode():
         found = quick(layer)(x)
         exact = nn.functional.linear(x.double(), layer.weight.double(), layer.bias.double() if bias else None)
-    assert products == [x.shape[:-1].numel()]
+        for capability in ("AVX2", "AVX512"):
+            monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda capability=capability: capability)
+            torch.testing.assert_close(quick(layer)(x, gelu=True), nn.functional.gelu(found), rtol=0, atol=1e-6)
+    assert products == [x.shape[:-1].numel()] * 3
     assert found.shape == exact.shape
     torch.testing.assert_close(found.double(), exact, rtol=0, atol=2e-6)
 
