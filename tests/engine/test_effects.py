@@ -6,12 +6,14 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from importlib.metadata import version
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 import pytest
+from packaging.version import Version
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForSequenceClassification
 
@@ -139,7 +141,10 @@ def scorer_of(metric: MetricName, key: str, value: Any, files: dict[str, str]) -
     return load(metric, **keys)
 
 
+REFUSED = {(MetricName.STSSCORE, "dtype")} if Version(version("sentence-transformers")) < Version("6.2") else set()
+"""Cases that an older library has no way to compute, with an error that says so."""
 CASES = [(metric, key) for metric in BARE for key in CATALOGUE[metric].keys if key not in ELSEWHERE]
+CASES = [case for case in CASES if case not in REFUSED]
 Pair = tuple[list[float], list[float]]
 
 
