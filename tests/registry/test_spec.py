@@ -273,7 +273,7 @@ def test_request_has_no_signature(keys: dict[str, Any]) -> None:
 
 
 ANYTHING = st.one_of(
-    st.text(st.characters(exclude_categories=()), max_size=12),
+    st.text(max_size=12),
     st.integers(),
     st.floats(),
     st.booleans(),
@@ -317,6 +317,18 @@ def test_constructor_and_replace_agree_with_the_signature(spec: AppliedSpec, cha
         except SpecError:
             continue
         check_round_trip(made)
+
+
+@pytest.mark.parametrize("value", ["\ud800", "a|b", "a@b;c=d,e", "%41", "\xe9\u200b", " a ", "none", "0"])
+def test_awkward_text_is_refused_or_parses_back(value: str) -> None:
+    for spec in (AppliedSpec.of(make_spec(metric)) for metric in ("twmd", "sbert")):
+        for name in KEYS:
+            changes: Any = {name: value}
+            try:
+                made = spec.replace(**changes)
+            except SpecError:
+                continue
+            check_round_trip(made)
 
 
 @settings(max_examples=200, deadline=None)
