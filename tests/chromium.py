@@ -19,7 +19,7 @@ CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """Yield a headless browser; skip the test if there is none."""
+    """Yield a headless browser; skip the test without one."""
     playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")
     if CHROMIUM is None:
         pytest.skip("browser tests need chromium")

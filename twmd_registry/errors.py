@@ -48,7 +48,7 @@ _KINDS: dict[Any, str] = {
 def check_types(**kinds: Any) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Make a function refuse arguments of other types than these, by name (`ArgumentError`).
 
-    Here, True and False are no numbers, and a text is no list.
+    Here, True and False are not numbers, and a text is not a list.
     """
     allowed = {name: get_args(kind) or (kind,) for name, kind in kinds.items()}
 

@@ -487,7 +487,7 @@ def marginal_errors(result: Reproduction, options: RunOptions) -> dict[str, tupl
         similarities = [scores.explain(i).similarities for i in range(len(rated.ratings))]
     aligned = [matrix for matrix in similarities if matrix.size]
     if not aligned:
-        raise InputError("no pair has tokens on both sides: there is no plan to measure.")
+        raise InputError("no pair has tokens on both sides: no plan to measure.")
     temperatures, sweeps = (result.experiment.vary[key] for key in ("temperature", "iterations"))
     lines = {}
     for temperature in temperatures:

@@ -49,7 +49,7 @@ def steps_of(name: str) -> Iterator[str]:
     """Yield the steps of a recipe after those of the recipes that it needs; raise SpecError for an unknown one."""
     recipes = read_recipes()
     if name not in recipes:
-        raise SpecError(f"there is no recipe {name!r}; {menu(name, recipes)}.")
+        raise SpecError(f"no recipe {name!r}; {menu(name, recipes)}.")
     for needed in recipes[name].needs:
         yield from steps_of(needed)
     yield from recipes[name].steps

@@ -147,7 +147,7 @@ def read_learned(names: Iterable[str], data: Path, into: str | None) -> dict[str
 def _by_name(name: str) -> RatedSet:
     by_name = {own.name: own for own in SETS}
     if name not in by_name:
-        raise SpecError(f"there is no set {name!r}; {menu(name, by_name)}.")
+        raise SpecError(f"no set {name!r}; {menu(name, by_name)}.")
     return by_name[name]
 
 

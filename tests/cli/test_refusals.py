@@ -166,7 +166,7 @@ DATA = [
     ("score ref.txt -i list.json", "list.json, row 1: expected a text"),
     ("score -i no_reference.jsonl", "row 2: no column 'references' or"),
     ("score -i text.csv", "text.csv, row 1 (the header): no"),
-    ("score -i header.csv", "header.csv: there are no rows"),
+    ("score -i header.csv", "header.csv: no rows"),
     ("score -i cut.gz", "cut.gz is compressed and cannot be"),
     ("score -i cut.xz", "cut.xz is compressed and cannot be"),
     ("score -i empty.gz", "empty.gz is empty."),
@@ -204,9 +204,9 @@ DATA = [
     *((f"{SCORE} --record {place}", f"cannot write {place}: ") for place in ("good.txt/o", "none/o", "/proc/o")),
     ("mbr -i c.jsonl -o c.jsonl", "it is one of the input files"),
     ("mbr -i c.jsonl --src own.jsonl -o own.jsonl", "it is one of the input files"),
-    ("mbr -i c.jsonl -o no/chosen.txt", "there is no folder no"),
+    ("mbr -i c.jsonl -o no/chosen.txt", "no folder no"),
     (f"report {SCORE[6:]} page.html -o page.html", "it is one of the input files"),
-    (f"report {SCORE[6:]} -m twmd -o none/report.html", "there is no folder"),
+    (f"report {SCORE[6:]} -m twmd -o none/report.html", "no folder"),
     *(
         (f"{line} -o /proc/none/new", "cannot write /proc/none/new: ")  # not even root can
         for line in (
@@ -245,7 +245,7 @@ def place(tmp_path: Path) -> Path:
     [
         ("file/out.json", ".*file is a file, not a folder"),
         ("file/new/out.json", ".*/file is a file, not a folder"),
-        ("new/out.json", "there is no folder .*new"),
+        ("new/out.json", "no folder .*new"),
         (".", ".* not a regular file"),
         ("/dev/null", ".* not a regular file"),
         ("link", "it is one of the input files"),

@@ -261,7 +261,7 @@ def test_table_of_sources_needs_no_references(monkeypatch: pytest.MonkeyPatch) -
     ("content", "words"),
     [
         (b"prediction,refrence\na,b\n", MISSPELT),
-        (HEADER, ": there are no rows below the header."),
+        (HEADER, ": no rows below the header."),
         (b"", " is empty."),
         (
             gzip.compress(HEADER, mtime=0),

@@ -166,7 +166,7 @@ def test_failed_computation_leaves_the_metric_usable() -> None:
         (P, [R[0], ["x"]], r"references\[1\] is a list but references\[0\] is a text"),
         (["a", "b", "c"], [["a", "b", "c"], ["d", "e", "f"]], "look transposed"),
         (P, None, "no references: pass them, or pass sources"),
-        (None, None, "there is nothing to score"),
+        (None, None, "nothing to score"),
     ],
 )
 def test_bad_rows_raise_one_clear_error(predictions: Any, references: Any, words: str) -> None:

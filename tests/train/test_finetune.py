@@ -187,7 +187,7 @@ def test_diverging_run_ends_with_an_error(bert: str, tmp_path: Path, run: cli.Ru
         ("-o {folder}", 1, "is not empty"),
         ("-o {folder}/train.jsonl", 2, "is a file."),
         ("{again}", 2, "hold the same rated texts"),
-        ("--resume", 2, "holds no interrupted run: there is nothing to resume"),
+        ("--resume", 2, "holds no interrupted run: nothing to resume"),
     ],
 )
 def test_command_without_effect_is_refused(more: str, code: int, message: str, tmp_path: Path, run: cli.Run) -> None:

@@ -223,7 +223,7 @@ def test_rank_above_the_width_of_the_model_is_refused(bert: str) -> None:
 def test_model_without_weights_to_train_is_refused(tmp_path: Path) -> None:
     (tmp_path / "table.txt").write_text("cat 1 0\ndog 0 1\n", encoding="utf-8")
     for keys, message in (
-        ({"model": str(tmp_path / "table.txt")}, "is a table of word vectors: there is no encoder to train"),
+        ({"model": str(tmp_path / "table.txt")}, "is a table of word vectors: it has no encoder to train"),
         ({}, "layer=0 of .* depends on no linear layer"),
     ):
         spec = make_spec("sbert", layer=0, centering="none", **keys)

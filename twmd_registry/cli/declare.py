@@ -206,7 +206,7 @@ def check_output(path: Path, inputs: Iterable[Path]) -> None:
         raise FileError(f"cannot write {path}: it is one of the input files.")
     if not path.parent.is_dir():
         here = next(parent for parent in path.absolute().parents if parent.exists())
-        why = f"there is no folder {path.parent}" if here.is_dir() else f"{here} is a file, not a folder"
+        why = f"no folder {path.parent}" if here.is_dir() else f"{here} is a file, not a folder"
         raise FileError(f"cannot write {path}: {why}.")
     _try_to_write(path, path.resolve().parent)
     if path.exists() and not os.access(path, os.W_OK):

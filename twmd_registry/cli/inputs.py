@@ -92,10 +92,10 @@ def read_tasks(arguments: Arguments, *, join_documents: bool = False) -> list[Sc
     source_file = read_whole(arguments.src) if arguments.src else None
     systems = [read_whole(path) for path in arguments.input or [STDIN]]
     if vars(arguments).get("drop_missing"):
-        beside = [*reference_files, *([source_file] if source_file else [])]
+        common = [*reference_files, *([source_file] if source_file else [])]
         missing = _rows_without_text(systems, reference_files, columns)
-        systems, beside = (_leave_out(missing, files) for files in (systems, beside))
-        reference_files, source_file = beside[: len(reference_files)], beside[-1] if source_file else None
+        systems, common = (_leave_out(missing, files) for files in (systems, common))
+        reference_files, source_file = common[: len(reference_files)], common[-1] if source_file else None
     shared = read_references(reference_files, columns)
     if source_file:
         sources: list[str] | None = read_sources(source_file)
@@ -156,7 +156,7 @@ def _leave_out(rows: Sequence[int], files: Sequence[TextFile]) -> list[TextFile]
     for file in files:
         kept = [i for i in range(len(file.lines if file.rows is None else file.rows)) if i not in {*rows}]
         if not kept:
-            raise FileError(f"{file.name}: there is nothing to score: every row lacks a text.")
+            raise FileError(f"{file.name}: nothing to score: every row lacks a text.")
         documents = tuple(file.documents[i] for i in kept) if file.documents else ()
         lines, table_rows = ([items[i] for i in kept] if items else items for items in (file.lines, file.rows))
         left.append(file._replace(lines=lines or [], rows=table_rows, documents=documents))  # type: ignore[arg-type]

@@ -207,9 +207,9 @@ def _check_local(arguments: Arguments) -> None:
 
 def check_output(path: Path, arguments: Arguments) -> None:
     """Refuse an output file that is an input or cannot be written."""
-    beside = (arguments.src, vars(arguments).get("docs"), vars(arguments).get("fail_if_worse"))
+    inputs = (arguments.src, vars(arguments).get("docs"), vars(arguments).get("fail_if_worse"))
     scores = [path for _, path in named_files(arguments.scores)]
-    declare.check_output(path, [*arguments.references, *arguments.input, *scores, *filter(None, beside)])
+    declare.check_output(path, [*arguments.references, *arguments.input, *scores, *filter(None, inputs)])
 
 
 def score_and_compare(

@@ -302,7 +302,7 @@ def _read_table(name: str, content: bytes, form: str) -> UploadedTable:
     # Compressed files are refused, because a small file may unpack to more than fits into memory.
     rows = read_rows(name, content, form)
     if not rows:
-        raise FileError(f"{name}: there are no rows below the header." if content else f"{name} is empty.")
+        raise FileError(f"{name}: no rows below the header." if content else f"{name} is empty.")
     if len(rows) > MAX_ROWS:
         limit = f"this page scores up to {MAX_ROWS:,}; 'twmd score' scores any number"
         raise FileError(f"{name} has {len(rows):,} rows: {limit}.")

@@ -83,7 +83,7 @@ def fit_idf(encoder: Encoder, texts: Iterable[str], spec: MetricSpec, progress: 
     """
     times = Counter(texts)
     if all(map(is_blank, times)):
-        raise InputError("there is nothing to count: every text is empty.")
+        raise InputError("nothing to count: every text is empty.")
     frequencies = count_documents(encoder, list(times), np.array(list(times.values())), spec, progress)
     counts = {int(i): int(frequencies[i]) for i in np.flatnonzero(frequencies[:-1])}
     return write_frequencies(encoder, counts, int(frequencies[-1]))

@@ -56,7 +56,7 @@ def fit_background(
     """
     times = Counter(text for text in texts if not is_blank(text))
     if not times:
-        raise InputError("there is nothing to fit a mean on: every text is empty.")
+        raise InputError("nothing to fit a mean on: every text is empty.")
     distinct, layers = sorted(times), range(encoder.depth + 1)  # sorted, so that the hash does not depend on order
     sums = {level: torch.zeros(len(layers), encoder.width, dtype=torch.float64) for level in MEANS}
     counts = dict.fromkeys(MEANS, 0.0)

@@ -53,13 +53,13 @@ def check_segments(
     if references is None and predicted:
         return Segments(predicted, [[] for _ in predicted], checked_sources)
     if references is None:
-        raise InputError("there is nothing to score: predictions and sources are empty.")
+        raise InputError("nothing to score: predictions and sources are empty.")
     _warn_of_columns(references, len(predicted))
     referred = check_rows(references, "references", first_row=first_row, nested=True, optional=True)
     if len(predicted) != len(referred):
         raise InputError(_different_lengths(len(predicted), referred))
     if not predicted:
-        raise InputError("there is nothing to score: predictions and references are empty.")
+        raise InputError("nothing to score: predictions and references are empty.")
     first = next((row for row, entry in enumerate(referred) if entry is not None), 0)
     for row, entry in enumerate(referred, first_row):
         if not entry and isinstance(entry, list):
@@ -86,7 +86,7 @@ def _drop_missing(predictions: Any, references: Any, sources: Any, first_row: in
     if not missing:
         return texts, others, origins
     if len(missing) == len(texts):
-        raise InputError(f"there is nothing to score: each of the {len(texts)} rows lacks a text.")
+        raise InputError(f"nothing to score: each of the {len(texts)} rows lacks a text.")
     numbers = name_rows(row + first_row for row in missing)
     warn(f"left out {len(missing)} of {len(texts)} rows, which lack a text: {numbers}.")
     lost = {*missing}
@@ -114,7 +114,7 @@ def check_candidates(candidates: Any) -> list[list[str]]:
             got = f"the text {_describe(entry)}" if entry else "an empty list"
             raise InputError(f"candidates[{row}] is {got}: pass a list of at least one text per segment.")
     if not rows:
-        raise InputError("there is nothing to choose from: candidates is empty.")
+        raise InputError("nothing to choose from: candidates is empty.")
     return rows
 
 

@@ -170,7 +170,7 @@ class Scorer:
             Scores per segment, their mean, the signature, and counts of truncated, empty and repeated texts.
 
         Raises:
-            InputError: The texts cannot be scored (for example, there are none); the message names the row.
+            InputError: The texts cannot be scored, or are missing; the message names the row.
             ModelError: Memory does not suffice, or the model returns numbers that are not finite.
             TwmdError: As for `spec`.
 

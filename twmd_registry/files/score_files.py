@@ -37,7 +37,7 @@ class ScoreFile(NamedTuple):
     def by_system(self, systems: Sequence[str]) -> dict[str, list[float]]:
         """Return the scores by the names in `systems`. A system in the file may be named as the file of its texts.
 
-        Raises FileError for a name that is no system's, or another name of the same system.
+        Raises FileError for a name of no system, or another name of the same system.
         """
         found = dict[str, list[float]]()
         for name, values in self.scores.items():

@@ -109,7 +109,7 @@ def read_file(path: Path, columns: Columns, *, as_lines: bool = False, nbest: bo
         )
     rows = read_rows(name, content, form, quoted_tsv=columns.quoted_tsv)
     if not rows:
-        raise FileError(f"{name}: there are no rows below the header.")
+        raise FileError(f"{name}: no rows below the header.")
     return TextFile(name, sha256, [], rows, form=form)
 
 
@@ -143,7 +143,7 @@ def read_references(files: Sequence[TextFile], columns: Columns) -> list[list[st
 def read_sources(file: TextFile) -> list[str]:
     """Return the texts of a ``--src`` file: its lines, or a table's column ``source``."""
     if not (texts := file.sources() or file.texts(file.lines)):
-        raise FileError(f"{file.name}: there is no text in a column source.")
+        raise FileError(f"{file.name}: no text in a column source.")
     if empty := [str(i) for i, text in enumerate(texts, 1) if is_blank(text)]:
         warn(f"{file.name} has no text in {len(empty)} rows, the first of them row {empty[0]}.")
     return texts

@@ -25,9 +25,9 @@ UNRATED = "None"
 RATING, REFERENCE, ALL = "mqm", "refA", "all"
 """Default rating and reference, and the name for all references together."""
 SOURCE = "src"
-"""In file names of metrics, stands for a missing reference."""
+"""Place of a missing reference in file names of metrics."""
 MISSING_TEXT = "[No translation supplied]"
-"""A line that stands for a missing text."""
+"""Line of a missing text."""
 FIELDS = {"sources": "source", "references": "target"}
 """Field with the text in JSON lines, by folder; ``hypothesis`` for outputs."""
 SHOWN = 10

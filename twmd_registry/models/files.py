@@ -107,7 +107,7 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
     if place and revision is not None:
         raise ModelError(
             f"model {model!r} is a local folder or file and has no revision {revision!r}: only the Hub has revisions. "
-            "To check its content, pass it beside a signature (model=FOLDER)."
+            "To check its content, pass it with a signature (model=FOLDER)."
         )
     if place and place.is_file():
         return ModelFiles(f"./{place.resolve().name}", place, content_of(place), repr(model))

@@ -234,7 +234,7 @@ class LoadedModel:
             )
         if requested < self.shortest:
             raise SpecError(
-                f"truncation to {requested} tokens leaves no room for text beside special tokens: expected at least "
+                f"truncation to {requested} tokens leaves no room for text besides special tokens: expected at least "
                 f"{self.shortest}."
             )
         return requested

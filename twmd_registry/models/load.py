@@ -271,7 +271,7 @@ def length_limit(network: Any, tokenizer: PreTrainedTokenizerFast, shortest: int
     limit = min(known) if known else None
     if limit is not None and limit < shortest:
         raise ModelError(
-            f"model {label} reads at most {limit} tokens, which leaves no room for text beside special tokens: "
+            f"model {label} reads at most {limit} tokens, which leaves no room for text besides special tokens: "
             f"expected at least {shortest}. See model_max_length in its tokenizer_config.json, and its config.json."
         )
     return limit

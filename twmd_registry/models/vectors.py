@@ -70,7 +70,7 @@ def _network(vectors: torch.Tensor) -> Any:
 
 
 def word_tokenizer(words: list[str]) -> Tokenizer:
-    """Return a tokenizer that knows some words; id 0 stands for any other."""
+    """Return a tokenizer that knows some words; id 0 is any other."""
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
     tokenizer = Tokenizer(

@@ -137,7 +137,7 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         if references is None:
             texts = check_rows(predictions, "predictions", first_row=len(self))
             if not texts:
-                raise InputError("there is nothing to score: predictions are empty.")
+                raise InputError("nothing to score: predictions are empty.")
             return texts, [[] for _ in texts]
         drop_missing = self.scorer.options.drop_missing
         checked = check_segments(predictions, references, first_row=len(self), drop_missing=drop_missing)
@@ -197,9 +197,7 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
             if predictions is not None or references is not None:
                 self.add_batch(predictions=predictions, references=references)
             elif not len(self):
-                raise InputError(
-                    "there is nothing to score: pass predictions and references, or add_batch() them first."
-                )
+                raise InputError("nothing to score: pass predictions and references, or add_batch() them first.")
             if self.num_process > 1:
                 result: dict[str, Any] | None = super().compute(**keys)
                 return result

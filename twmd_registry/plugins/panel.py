@@ -26,7 +26,7 @@ from twmd_registry.registry.metric_spec import split_name
 from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS, MetricName
 from twmd_registry.registry.signature import Signature
 
-BESIDE = (*OUTPUTS, *NOTED)
+SIDES_AND_COUNTS = (*OUTPUTS, *NOTED)
 """Results in addition to the score: a metric's sides, and nonzero counts."""
 T = TypeVar("T")
 
@@ -76,8 +76,8 @@ def score_evaluation(panel: Panel, predictions: Sequence[str], references: Any, 
     pairs = list[tuple[str, float]]()
     for name, scores in ours.items():
         whole = scores.as_dict()
-        beside = (key for key in BESIDE if key in whole and (whole[key] or key not in NOTED))
-        pairs += [(name, scores.score), *((f"{name}_{key}", float(whole[key])) for key in beside)]
+        kept = (key for key in SIDES_AND_COUNTS if key in whole and (whole[key] or key not in NOTED))
+        pairs += [(name, scores.score), *((f"{name}_{key}", float(whole[key])) for key in kept)]
     pairs += [*((name, column.cells[0].score) for name, column in lexical.items()), *others]
     signatures = {name: str(scores.signature) for name, scores in ours.items()}
     signatures |= {name: column.signature for name, column in lexical.items()}

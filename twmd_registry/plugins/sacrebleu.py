@@ -138,7 +138,7 @@ class SacreBLEUMetric(Metric):
 
         Raises:
             InputError: As for `Scorer.score`, streams of different length, or an interval of a single segment.
-            SpecError: There are no references.
+            SpecError: No references.
         """
         self.n_bootstrap = self.seed = None  # do not show an earlier interval in the signature
         texts, streams = (
@@ -146,7 +146,7 @@ class SacreBLEUMetric(Metric):
             None if references is None else _check_streams(references),
         )
         if not texts:
-            raise InputError("there are no hypotheses: pass at least one.")
+            raise InputError("no hypotheses: pass at least one.")
         result: Score = super().corpus_score(texts, streams, n_bootstrap)  # type: ignore[arg-type]
         if n_bootstrap > 1:
             result._mean = _Mean(result._mean)  # noqa: SLF001

@@ -76,7 +76,7 @@ class MetricEvaluator(moved_module("evaluation").SentenceEvaluator):  # type: ig
         if metric not in set(MetricName) - {MetricName.STSSCORE, MetricName.ENSEMBLE}:
             raise SpecError(f"{metric} does not score with a single encoder, the model in training: choose another.")
         if keys.get("model") is not None or keys.get("adapter") is not None:
-            raise SpecError("model and adapter are those in training: leave them out.")
+            raise SpecError("the model in training is scored: leave out model and adapter.")
         self._segments = check_segments(predictions, references)
         numbers = ratings.tolist() if hasattr(ratings, "tolist") else [*(ratings or ())]
         numbers = [float(number) if isinstance(number, bool) else number for number in numbers]

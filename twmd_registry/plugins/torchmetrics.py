@@ -239,7 +239,7 @@ def read_rows(content: torch.Tensor) -> list[Row]:
 def order_rows(rows: Sequence[Row]) -> Segments:
     """Return segments in the order of the data, each position once; without positions the order is kept."""
     if not rows:
-        raise InputError("there is nothing to score: update() with predictions and references first.")
+        raise InputError("nothing to score: update() with predictions and references first.")
     positioned = {row.position: row for row in rows if row.position is not None}
     if positioned and any(row.position is None for row in rows):
         raise InputError("some segments came with positions and others without: pass them in every update().")

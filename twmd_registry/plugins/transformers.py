@@ -26,7 +26,7 @@ from twmd_registry.engine.distributed import world_size
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.messages import menu, warn
-from twmd_registry.plugins.panel import BESIDE, Evaluation, make_panel, score_evaluation
+from twmd_registry.plugins.panel import SIDES_AND_COUNTS, Evaluation, make_panel, score_evaluation
 from twmd_registry.record.content import InputFile, make_record, write_record
 from twmd_registry.registry.paths import write_file
 
@@ -98,7 +98,7 @@ def texts_of(data: Any, what: str, choice: References, labels: Sequence[str], la
             raise SpecError(f"{what} are named by split, but the evaluation set {hint}.")
         name = str(split)
         if name not in choice:
-            raise SpecError(f"there are no {what} for split {name!r}; {menu(name, choice)}.")
+            raise SpecError(f"no {what} for split {name!r}; {menu(name, choice)}.")
         texts = choice[name]
     known = _size_of(data)
     size = len(labels) if known is None else known
@@ -327,7 +327,7 @@ def _results(evaluation: Evaluation) -> list[Any]:
     from huggingface_hub import EvalResult
 
     dataset, signatures = evaluation.dataset or evaluation.name, evaluation.signatures
-    beside = {f"{metric}_{key}" for metric in signatures for key in BESIDE}
+    added = {f"{metric}_{key}" for metric in signatures for key in SIDES_AND_COUNTS}
     return [
         EvalResult(
             task_type="text2text-generation",
@@ -340,7 +340,7 @@ def _results(evaluation: Evaluation) -> list[Any]:
             metric_args={"signature": signatures[key]} if key in signatures else None,
         )
         for key, value in evaluation.values.items()
-        if key not in beside
+        if key not in added
     ]
 
 

@@ -218,13 +218,13 @@ def reward_function(
     Raises:
         SpecError: As for `twmd_registry.load`, the metric needs sources, or settings are combined with `url`.
     """
-    beside = ("" if reference_column == COLUMN else f"_column_{reference_column}") + ("" if guard else "_unguarded")
+    suffix = ("" if reference_column == COLUMN else f"_column_{reference_column}") + ("" if guard else "_unguarded")
     if url is not None:
         if preset is not None or keys:
             raise SpecError("with url=, the service has the settings: pass preset and keys to 'twmd serve' instead.")
-        return Reward(ServedScorer(url, metric), reference_column, name or metric + beside, guard=guard)
+        return Reward(ServedScorer(url, metric), reference_column, name or metric + suffix, guard=guard)
     usual_options: MetricKeys = {"keep_references": "256MB", "any_language": True}
     reward_scorer = load(metric, preset, **(usual_options | keys))
     check_needs_no_sources(reward_scorer)
-    usual = name_of(reward_scorer.requested, preset) + beside
+    usual = name_of(reward_scorer.requested, preset) + suffix
     return Reward(reward_scorer, reference_column, name or usual, guard=guard)

@@ -284,7 +284,7 @@ class WeightedSpec:
     spec: MetricSpec
 
     def __post_init__(self) -> None:
-        """Raise SpecError for a weight out of bounds, what is no specification, or a nested ensemble."""
+        """Raise SpecError for a weight out of bounds, anything but a specification, or a nested ensemble."""
         if not isinstance(self.weight, int | float) or isinstance(self.weight, bool):
             raise SpecError(f"a weight is a number, not {self.weight!r}.")
         if not isinstance(self.spec, MetricSpec):

@@ -100,8 +100,8 @@ def make_figure(alignment: Alignment) -> Figure:
     mpl.rcParams["font.family"] = [*find_fonts({c for text in (*rows, *columns) for c in text}), "sans-serif"]
     cell = min(0.5, max(0.14, 5 / max(len(rows), len(columns))))
     mpl.rcParams["font.size"] = font = min(10.0, cell * 72 * 0.66)
-    beside, above = (max(map(cell_len, labels)) * font * 0.7 / 72 for labels in (rows, columns))
-    size = (beside + len(columns) * cell + BAR + 0.8, above + len(rows) * cell + BAR + 1.3)
+    left, above = (max(map(cell_len, labels)) * font * 0.7 / 72 for labels in (rows, columns))
+    size = (left + len(columns) * cell + BAR + 0.8, above + len(rows) * cell + BAR + 1.3)
     width, height = max(size[0], 3.6), size[1]
     across, down = (len(alignment.sides), 1) if width < 1.5 * height else (1, len(alignment.sides))
     fields = str(alignment.signature).replace("|", "| ")  # lines break after a bar

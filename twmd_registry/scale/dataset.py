@@ -78,7 +78,7 @@ def score_dataset(
     Raises:
         InputError: It is not a Ray data set, lacks a column, has both default columns of references, or already has a
             column of scores. A bad row raises Ray's error when it is consumed.
-        SpecError: There is no metric, one has ``centering=batch``, or Ray has fewer GPUs than an actor needs.
+        SpecError: No metric, one with ``centering=batch``, or Ray has fewer GPUs than an actor needs.
         ModelError: As for `Scorer.score`.
         MissingExtraError: As for `Scorer.score`, or Ray is not installed.
     """

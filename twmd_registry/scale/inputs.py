@@ -132,7 +132,7 @@ def _find_files(pattern: str) -> list[InputFile]:
         about = {name: fs.info(name) for name in sorted(names)}
     except (OSError, ValueError) as error:
         missing = isinstance(error, FileNotFoundError)
-        reason = "there is no such file" if missing else str(error).splitlines()[0].removesuffix(".")
+        reason = "no such file" if missing else str(error).splitlines()[0].removesuffix(".")
         raise FileError(f"cannot read {pattern}: {reason}.") from error
     if not about:
         raise FileError(f"{pattern} matches no file.")

@@ -140,7 +140,7 @@ def score_files(
     Raises:
         FileError: A file cannot be read or written; the output folder is not empty, or in use.
         InputError: No row can be scored or, with ``strict``, one cannot.
-        SpecError: There is no scorer, one has ``centering=batch``, or ``resume`` is set and the folder belongs to a run
+        SpecError: No scorer, one with ``centering=batch``, or ``resume`` is set and the folder belongs to a run
             with other settings.
         ModelError: As for `Scorer.score`.
         MissingExtraError: Ray, or the package that reads a URL, is not installed.

@@ -52,7 +52,7 @@ class FinetunePlan(NamedTuple):
         """Refuse a metric or data that cannot be trained; with `any_language`, only warn about unread scripts."""
         check_trainable(self.spec, self.recipe)
         if not self.train:
-            raise SpecError("there is nothing to train on: pass at least one rated data set.")
+            raise SpecError("nothing to train on: pass at least one rated data set.")
         for source in (*self.train, *self.dev):
             data.check_readable(source, self.spec, any_language=any_language)
             data.rating_scale(source)
@@ -99,7 +99,7 @@ def finetune(
     plan.check(any_language=options.any_language)
     require_training()
     if is_static(files := find_model(str(plan.spec.model), plan.spec.revision)):
-        raise SpecError(f"{files.name} is a table of word vectors: there is no encoder to train.")
+        raise SpecError(f"{files.name} is a table of word vectors: it has no encoder to train.")
     check_output(output, resume=resume)
     folder, recipe, settings = output / CHECKPOINTS, plan.recipe, plan.settings
     if (folder / SETTINGS).is_file():
@@ -138,7 +138,7 @@ def check_output(output: Path, *, resume: bool) -> None:
     folder = output / CHECKPOINTS
     interrupted = (folder / SETTINGS).is_file()
     if resume and not interrupted:
-        raise SpecError(f"{folder} holds no interrupted run: there is nothing to resume.")
+        raise SpecError(f"{folder} holds no interrupted run: nothing to resume.")
     if interrupted and not resume:
         raise SpecError(f"{folder} holds an interrupted run: continue it with --resume, or remove the folder.")
     if not resume and output.is_dir() and any(output.iterdir()):

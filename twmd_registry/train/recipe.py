@@ -25,7 +25,7 @@ Pearson's r within the batch, which then has a single group (a language pair) of
 """
 
 MSE_SHARE = 0.3
-"""Weight of the mean squared error beside a correlation of weight 1. It keeps all groups on one scale."""
+"""Weight of the mean squared error, next to a correlation of weight 1. It keeps all groups on one scale."""
 MIN_CORRELATED = 3
 """Least segments for a correlation, which for two is always 1 or -1."""
 LORA_RATE, FULL_RATE = 5e-4, 5e-5

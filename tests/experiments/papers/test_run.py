@@ -253,7 +253,7 @@ def test_marginal_errors_of_handmade_plans_are_correct(model: str, data: Path) -
             assert error == pytest.approx(np.mean(expected), rel=1e-6, abs=1e-9)
         assert errors[0] > errors[1] > errors[2]
     empty = {"wmt17": {"cs-en": rated._replace(predictions=[""] * 4, references=[""] * 4)}}
-    with pytest.raises(InputError, match="there is no plan to measure"):
+    with pytest.raises(InputError, match="no plan to measure"):
         marginal_errors(replace(result, rated=empty), RunOptions())
 
 
