@@ -38,8 +38,8 @@ def average(
 ) -> tuple[Scorer, int]:
     """Average the adapters in output folders of ``twmd train metric``, and save the metric with the mean adapter.
 
-    Metrics and settings must be equal. A single adapter is copied. Without `rank`, the mean has the sum of the ranks
-    and is exact.
+    Metrics and settings must be equal, except for layers: the first metric's are read. A single adapter is copied.
+    Without `rank`, the mean has the sum of the ranks and is exact.
 
     Returns:
         The scorer of the mean, and the rank of its adapter.
@@ -89,7 +89,7 @@ def _check_alike(folders: Sequence[Path], specs: Sequence[MetricSpec], origins: 
     first: dict[str, object] = {}
     for folder, spec, origin in zip(folders, specs, origins, strict=True):
         settings: dict[str, object] = {"metric": spec.metric, "fingerprint": spec.fingerprint, **spec.values()}
-        settings["adapter"] = None
+        settings |= {"adapter": None, "layer": None}
         if origin:
             settings["centering"] = f"background:{origin}"
         first = first or settings
