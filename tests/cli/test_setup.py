@@ -175,7 +175,7 @@ def test_key_of_the_environment_is_checked(refused: Refused, monkeypatch: pytest
     ("command", "message"),
     [
         ("serve", "[Errno 98] Address already in use (while attempting to bind on address ('127.0.0.1', {}))"),
-        ("demo", "port {} is not free: choose another by --port."),
+        ("demo", "port {} is not free: choose another with --port."),
     ],
 )
 def test_occupied_port_is_named(command: str, message: str, run: Run) -> None:

@@ -54,7 +54,7 @@ BATCH, CORPUS_MEAN = {"centering": "batch", "centering_side": "joint"}, {"center
 KEYS: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "output": ({}, "precision", "recall"),
     "model": ({"layer": 2}, "embedded", "TINY"),
-    "adapter": ({}, None, "wmt-twmd"),
+    "adapter": ({}, None, "rated-twmd"),
     "layer": ({}, 2, 4),
     "aggregation": ({"layer": [2, 4]}, "mean", "concat"),
     "special": ({}, "none", "all"),
@@ -129,7 +129,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def scorer_of(metric: MetricName, key: str, value: Any, files: dict[str, str]) -> Scorer:
     keys: dict[str, Any]
     if metric is MetricName.STSSCORE:
-        value = {"TINY": "OTHER", "embedded": "REGRESSOR", "wmt-twmd": "ADAPTER"}.get(value, value)
+        value = {"TINY": "OTHER", "embedded": "REGRESSOR", "rated-twmd": "ADAPTER"}.get(value, value)
         keys = {"model": "REGRESSOR", "scale": 0.01} | KEYS[key][0] | {key: value}
         keys.pop("layer", None)
     else:
@@ -298,8 +298,8 @@ ARGUMENTS: dict[str, tuple[Call, Callable[[], dict[str, Any]]]] = {
     "mbr.preset": (lambda **o: mbr(LISTS, **o), lambda: {"preset": "embedded"}),
     "mbr.sources": (lambda **o: mbr(LISTS, against="source", **o), lambda: {"sources": ["eine Katze", "Regen"]}),
     "mbr.utilities": (lambda **o: mbr(LISTS, ALONE, **o), lambda: {"utilities": True}),
-    "ScoreSet.by_document.resamples": (lambda **o: scored().by_document("aabbb", **o), lambda: {"resamples": 0}),
-    "ScoreSet.by_document.seed": (lambda **o: scored().by_document("aabbb", **o), lambda: {"seed": 1}),
+    "ScoreSet.by_document.resamples": (lambda **o: scored().by_document(list("aabbb"), **o), lambda: {"resamples": 0}),
+    "ScoreSet.by_document.seed": (lambda **o: scored().by_document(list("aabbb"), **o), lambda: {"seed": 1}),
     "ScoreSet.explain.reference": (lambda **o: scored().explain(2, **o).reference, lambda: {"reference": 0}),
     "Signature.format.short": (lambda **o: str(scored().signature.format(**o)), lambda: {"short": True}),
     "Alignment.links.side": (lambda **o: scored().explain(0).links(**o), lambda: {"side": "recall"}),
