@@ -47,7 +47,7 @@ class TestTwins:
         assert f"{left}: {signature}." in err
         assert out.splitlines()[0].split() == [
             "system",
-            *"twmd layer=4-6 temperature=0.5 twmd layer=2 temperature=0.1".split(),
+            *"twmd layer=4-5 temperature=0.5 twmd layer=2 temperature=0.1".split(),
         ]
 
 

@@ -100,9 +100,9 @@ def test_edited_or_inconsistent_record_is_not_published(record: Path, refused: R
         ({"score": 0.99}, "is not the mean of the recorded segments' scores"),
         (
             {"score": result.score, "keys": result.keys | {"layer": "3"}},
-            "the signature says layer=4-6, the record's key",
+            "the signature says layer=4-5, the record's key",
         ),
-        ({"signature": result.signature.replace("layer:4-6", "layer:`x`")}, "cannot be published: column"),
+        ({"signature": result.signature.replace("layer:4-5", "layer:`x`")}, "cannot be published: column"),
     ):
         change(record, **changed)
         refused("cite out.json", words, 1)

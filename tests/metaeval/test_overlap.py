@@ -81,14 +81,15 @@ def name_known_data(*arguments: str, **keys: Any) -> dict[str, set[str]]:
 def test_training_hashes_name_adapters_and_tuned_values(tiny_encoder: Callable[[str], Path]) -> None:
     wmt = {WMT15, "wmt16.jsonl@2df0e6df2696 (3353 segments)"}
     stsb = {"STS-B train@4b11fc0ba338 (5749 segments)", "STS-B dev@71011775c566 (1500 segments)"}
-    pairs = "pairs.jsonl with edits (numbers, units, names, negations; margin 0.5)@4bbf47efd18e (72759 segments)"
-    adapter, siamese = "adapter wmt-twmd@3fcc40c597cb", "adapter stsb-siamese@aed4bcdc014c"
+    adapter, siamese = "adapter rated-twmd@7ab04efb18b5", "adapter stsb-siamese@aed4bcdc014c"
     settings = "layer, special, centering, temperature of twmd"
     assert name_known_data("twmd", "embedded") == {settings: wmt}
     assert name_known_data("twmd", "embedded", layer=6, temperature=0.5) == {"special, centering of twmd": wmt}
     tuned = name_known_data("twmd")
-    untuned = name_known_data("sbert", adapter="wmt-twmd", centering="none")
-    assert tuned[adapter] == untuned[adapter] == wmt | {pairs}
+    untuned = name_known_data("sbert", adapter="rated-twmd", centering="none")
+    assert tuned[adapter] == untuned[adapter] > wmt
+    learned = "wmt15 wmt16 wmt21 bio mlqe stsb mrpc bagel sfhotel summeval rated.jsonl".split()
+    assert {name.partition("@")[0] for name in tuned[adapter]} > {*learned}
     assert name_known_data(str(twmd_registry.load("twmd", "embedded-tuned").signature)) == tuned
     assert name_known_data("stsscore") == {siamese: stsb}
     for preset in ("wmd", "moverscore-v1"):

@@ -208,7 +208,7 @@ def test_correlate_prints_tables_and_writes_everything(table: str, folder: Path,
     assert f"{value:.3f}" in (out / "pearson.txt").read_text(encoding="utf-8")
     header, *rows = [line.split("\t") for line in (out / "kendall.tsv").read_text(encoding="utf-8").splitlines()]
     assert header == ["metric", "kendall", "95% interval", "rank", "p (better)", "x", "y", "n"]
-    assert [row[0] for row in rows] == ["sbert", "twmd"]
+    assert [row[0] for row in rows] == ["twmd", "sbert"]
     segments = rows_of(out / "segments.csv")
     assert [row["group"] for row in segments] == RATED.group
     alone = twmd_registry.load("twmd").score(FIRST, SECOND).scores

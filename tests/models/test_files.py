@@ -47,7 +47,7 @@ def test_model_with_custom_code_is_refused(folder: Path, tmp_path: Path) -> None
 
 def test_adapter_with_a_code_module_is_refused_before_import(tmp_path: Path) -> None:
     adapter = tmp_path / "adapter"
-    shutil.copytree(find_adapter("wmt-twmd").folder, adapter)
+    shutil.copytree(find_adapter("rated-twmd").folder, adapter)
     settings = {"megatron_config": {"a": 1}, "megatron_core": "this"}  # older versions of peft import any module
     tiny.change_json(adapter / "adapter_config.json", **settings)
     with pytest.raises(ModelError, match="names a module of code"):
@@ -84,8 +84,8 @@ def test_adapters_are_identified_by_content() -> None:
 
 
 def test_adapter_for_another_model_is_refused(bert: str) -> None:
-    with pytest.raises(ModelError, match="adapter wmt-twmd@.* does not fit this model"):
-        twmd_registry.load("twmd", model=bert, adapter="wmt-twmd", layer=1).score(["a"], ["a"])
+    with pytest.raises(ModelError, match="adapter rated-twmd@.* does not fit this model"):
+        twmd_registry.load("twmd", model=bert, adapter="rated-twmd", layer=1).score(["a"], ["a"])
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:77", "quantum", "meta"])

@@ -37,7 +37,7 @@ def _tokenizers_stay_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 BOTH = ("float32", "bfloat16")
 CASES = {
-    "embedded": {None: BOTH, "wmt-twmd": BOTH, "stsb-siamese": BOTH[:1]},
+    "embedded": {None: BOTH, "rated-twmd": BOTH, "stsb-siamese": BOTH[:1]},
     "multilingual": {None: BOTH[:1], "mlqe-twmd": BOTH},
 }
 
@@ -79,13 +79,13 @@ def test_adapter_of_another_model_is_refused() -> None:
 
 
 def test_users_own_adapter_is_loaded_by_peft(tmp_path: Path) -> None:
-    for path in find_adapter("wmt-twmd").folder.glob("adapter_*"):
+    for path in find_adapter("rated-twmd").folder.glob("adapter_*"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     files = find_model("embedded")
     encoder = Encoder(files, find_adapter(str(tmp_path)), "float32", CPU)
     assert not isinstance(encoder.network, Bert)
     name = "encoder.layer.5.output.dense.weight"
-    merged = load_bert(files, find_adapter("wmt-twmd"), "float32").state_dict()[name]
+    merged = load_bert(files, find_adapter("rated-twmd"), "float32").state_dict()[name]
     assert torch.equal(encoder.network.state_dict()[name], merged)
 
 

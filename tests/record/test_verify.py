@@ -106,7 +106,7 @@ def test_changed_segment_field_or_text_changes_the_scores(record: Record) -> Non
 
     def change(result: SystemScore) -> dict[str, Any]:
         keys = result.keys | ({"layer": "3-5"} if "layer" in result.keys else {})
-        return {"signature": result.signature.replace("|layer:4-6|", "|layer:3-5|"), "keys": keys}
+        return {"signature": result.signature.replace("|layer:4-5|", "|layer:3-5|"), "keys": keys}
 
     assert twmd_registry.verify_record(edit(record, change), [TEXTS]).checks[0].off == 3
     other = Segments([*PREDICTIONS[:2], "we saw a hog"], REFERENCES)

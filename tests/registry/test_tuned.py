@@ -20,7 +20,7 @@ from twmd_registry.registry.spec import make_spec
 
 LOG = (Path(__file__).resolve().parents[2] / "experiments" / "LOG.md").read_text(encoding="utf-8")
 ADAPTERS = {
-    "wmt-twmd": ("twmd", "embedded-tuned"),
+    "rated-twmd": ("twmd", "embedded-tuned"),
     "wmt-mpnet": ("twmd", "mpnet-tuned"),
     "mlqe-twmd": ("twmd", "multilingual-tuned"),
     "mlqe-source": ("twmd", "multilingual-source-tuned"),
