@@ -1,11 +1,13 @@
-"""On a local Ray, started once: nothing is lost or doubled when a worker is killed and a run is continued."""
+"""On a local Ray, started once: nothing is lost or doubled when workers are killed and a run is continued."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,12 +17,18 @@ import pytest
 from tests.scale.segments import assert_like_one_machine, draw_segments, scorers, write_jsonl, write_parquet
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, InputError, SpecError, TwmdError, TwmdWarning
+from twmd_registry.files.tables import Columns
 from twmd_registry.scale import score_dataset, score_files
+from twmd_registry.scale.inputs import list_files
+from twmd_registry.scale.runner import SPARE_CPUS
 
 ray = pytest.importorskip("ray")
 
+from twmd_registry.scale.reader import read_files  # noqa: E402 (needs Ray)
+
 SEGMENTS = draw_segments(23)
 MODEL = "embedded"  # a worker loads it without transformers
+PATIENCE = 120
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,7 +46,7 @@ def _ray() -> Iterator[None]:
     ):
         patch.setenv("RAY_worker_niceness", "0")  # Ray's workers, of niceness 15, would wait for all other tests
         ray.init(
-            num_cpus=8,  # workers of failed runs keep theirs until Ray lets them go
+            num_cpus=1 + SPARE_CPUS,
             include_dashboard=False,
             logging_level="ERROR",
             log_to_driver=False,
@@ -49,52 +57,75 @@ def _ray() -> Iterator[None]:
         ray.shutdown()
 
 
-def deadly(own: Scorer, notes: Path, times: int) -> Scorer:
-    """Return a scorer that kills the process that it was sent to, so many times."""
+def deadly(own: Scorer, notes: Path, out: Path, fatal: int) -> Scorer:
+    """Return a scorer that kills the process that it is sent to at a batch, once something is written."""
     here = os.getpid()
+    notes.mkdir()
 
     class Deadly(Scorer):  # local: Ray sends it whole
         @property
         def signature(self) -> str:
-            if os.getpid() != here and (died := len(list(notes.iterdir()))) < times:
-                (notes / str(died)).touch()
-                os.kill(os.getpid(), signal.SIGKILL)
+            if os.getpid() != here:
+                batch = len(list(notes.iterdir()))
+                (notes / str(batch)).touch()
+                if batch == fatal:
+                    end = time.monotonic() + PATIENCE
+                    while not list(out.glob("*.parquet")) and time.monotonic() < end:
+                        time.sleep(0.05)
+                    os.kill(os.getpid(), signal.SIGKILL)
             return Scorer.signature.fget(self)  # type: ignore[attr-defined,no-any-return]
 
     return Deadly(own.requested)
 
 
-def test_killed_worker_and_interrupted_run_lose_and_double_nothing(
+def assert_idle() -> None:
+    """Check that no worker holds a CPU."""
+    end = time.monotonic() + PATIENCE
+    while (free := ray.available_resources().get("CPU")) != ray.cluster_resources()["CPU"]:
+        assert time.monotonic() < end, free
+        time.sleep(0.05)
+
+
+def test_failed_runs_end_their_workers_and_a_resumed_one_loses_and_doubles_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker that may not die ends the first run; the JSON lines are scored when the bad row of the Parquet file ends
-    the second.
-    """
+    """A worker that may not die ends the first run, a bad row the second, a damaged file the third."""
     data, out, notes, own = tmp_path / "data", tmp_path / "out", tmp_path / "notes", scorers(MODEL, "none")
     data.mkdir()
-    notes.mkdir()
     write_jsonl(data / "a.jsonl", SEGMENTS[:9])
-    write_parquet(data / "b.parquet", [*SEGMENTS[9:], ("bad", [])])
-    own_deadly = [deadly(own[0], notes, times=2)]
-    monkeypatch.setattr("twmd_registry.scale.dataset._RETRIES", 0)
-    with pytest.raises(TwmdError, match="died"):
-        score_files(own_deadly, [str(data)], str(out), num_workers=1)
-    monkeypatch.setattr("twmd_registry.scale.dataset._RETRIES", 1)
-    with pytest.raises(InputError, match="empty list of references"):
-        score_files(own_deadly, [str(data)], f"file://{out}", strict=True, num_workers=1, resume=True)
-    assert len(list(notes.iterdir())) == 2
-    assert sum(pq.read_metadata(path).num_rows for path in out.glob("*.parquet")) == 9
+    write_jsonl(data / "b.jsonl", [*SEGMENTS[9:], ("bad", [])])
+    torn = write_jsonl(tmp_path / "torn.jsonl", SEGMENTS * 80)
+    (tmp_path / "torn.jsonl.gz").write_bytes(gzip.compress(torn.read_bytes())[:-8])
+    monkeypatch.setattr("twmd_registry.scale.dataset._BATCH", 9)
+    held = []  # errors, which hold Ray's, and those the workers
+    with monkeypatch.context() as patch:
+        patch.setattr("twmd_registry.scale.dataset._RETRIES", 0)
+        with pytest.raises(TwmdError, match="died") as error:
+            score_files([deadly(own[0], tmp_path / "first", out, 1)], [str(data)], str(out), num_workers=1)
+    held.append(error)
+    assert_idle()
+    assert 0 < sum(pq.read_metadata(path).num_rows for path in out.glob("*.parquet")) < len(SEGMENTS)
+    with pytest.raises(InputError, match="empty list of references") as error:
+        score_files(own, [str(data)], f"file://{out}", strict=True, num_workers=1, resume=True)
+    held.append(error)
+    assert_idle()
+    with pytest.raises(FileError, match=r"cannot read .*torn\.jsonl\.gz") as error:
+        score_files(own, [f"{torn}.gz"], str(tmp_path / "none"), num_workers=1)
+    held.append(error)
+    assert_idle()
     with pytest.raises(FileError, match="not empty"):
         score_files(own, [str(data)], str(out))
     with pytest.raises(SpecError, match="metrics differ"):
         score_files(scorers(MODEL, "idf"), [str(data)], str(out), resume=True)
     with pytest.warns(TwmdWarning, match="could not be scored: 1 of 24"):
-        record = score_files(own, [str(data)], str(out), resume=True, num_workers=1)
+        record = score_files([deadly(own[0], notes, out, 0)], [str(data)], str(out), resume=True, num_workers=1)
+    assert len(list(notes.iterdir())) > 1  # a worker died, and its rows were scored again
+    assert_idle()
     rows = pq.read_table(sorted(out.glob("*.parquet"))).to_pylist()
     assert_like_one_machine(rows, own, SEGMENTS)
     (rejected,) = pq.read_table(sorted((out / "_rejected").glob("*.parquet")), partitioning=None).to_pylist()
     assert "empty list of references" in rejected["rejected"]
-    assert (record.rows, record.rejected, [file["name"] for file in record.inputs]) == (23, 1, ["a.jsonl", "b.parquet"])
+    assert (record.rows, record.rejected, [file["name"] for file in record.inputs]) == (23, 1, ["a.jsonl", "b.jsonl"])
     (metric,) = record.metrics
     assert abs(metric.score - sum(row["twmd"] for row in rows) / 23) < 1e-9
     assert (metric.column, metric.counts["segments"], "nrefs:var" in metric.signature) == ("twmd", 23, True)
@@ -104,8 +135,10 @@ def test_killed_worker_and_interrupted_run_lose_and_double_nothing(
         assert score_files(own, [str(data)], str(out), resume=True).metrics == record.metrics
 
 
-def test_ray_data_set_has_columns_after_two_passes() -> None:
-    dataset = ray.data.from_items([{"id": i, "ours": one, "theirs": many} for i, (one, many) in enumerate(SEGMENTS)])
+def test_ray_data_set_has_columns_after_two_passes(tmp_path: Path) -> None:
+    files = [write_jsonl(tmp_path / "a.jsonl", SEGMENTS[:1]), write_parquet(tmp_path / "b.parquet", SEGMENTS)]
+    _, dataset = read_files(list_files([str(file) for file in files]), Columns())  # one of text, one of Parquet
+    dataset = dataset.rename_columns({"prediction": "ours", "references": "theirs"})
     own = scorers(MODEL, "corpus", "idf")
     with pytest.raises(InputError, match="no column 'prediction'"):
         score_dataset(dataset, own)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,7 +92,9 @@ def score_dataset(
     job = ScoringJob(scorers, Columns(prediction, names), strict=strict)
     check_columns(dataset.columns() or [], job)
     workers = choose_workers(num_workers, num_gpus, scorers[0].options.device)
-    return add_scores(dataset, job, sum_corpus([dataset], job, workers), workers)
+    with job.workers_end():
+        sums = sum_corpus([dataset], job, workers)
+    return add_scores(dataset, job, sums, workers)
 
 
 def check_metrics(metrics: Sequence[Scorer | str]) -> list[Scorer]:
@@ -122,6 +126,24 @@ class ScoringJob:
         self.scorers, self.columns, self.strict, self.summarise = scorers, columns, strict, summarise
         self.signatures = [scorer.signature for scorer in scorers]
         self.hashes = [merge_hashes(member.backend.hashes for member in scorer.members) for scorer in scorers]
+        self._name = f"twmd-{uuid.uuid4().hex}"
+
+    def name_worker(self) -> dict[str, str]:
+        """Return Ray's arguments for a new actor: a name, by which it can be ended."""
+        return {"name": f"{self._name}-{uuid.uuid4().hex}"}
+
+    @contextlib.contextmanager
+    def workers_end(self) -> Iterator[None]:
+        """End the job's actors at the end: Ray keeps a failed run's, and their CPUs, as long as its error is held."""
+        ray = import_ray()
+        try:
+            yield
+        finally:
+            with contextlib.suppress(ray.exceptions.RayError, RuntimeError, OSError):  # Ray itself has ended
+                for name in ray.util.list_named_actors():
+                    if name.startswith(self._name):
+                        with contextlib.suppress(ValueError):  # the actor has ended meanwhile
+                            ray.kill(ray.get_actor(name))
 
     def names(self) -> list[str]:
         """Return the columns of the scores."""
@@ -186,31 +208,32 @@ def choose_workers(number: int | None, gpus: float | None, device: str) -> tuple
 
 def add_scores(dataset: Any, job: ScoringJob, sums: CorpusSums, workers: tuple[int, float]) -> Any:
     """Return the data set with columns of scores, which are computed when it is consumed."""
-    return _map(dataset, _Score, (job, sums), workers)
+    return _map(dataset, _Score, job, (sums,), workers)
 
 
 def sum_corpus(datasets: Sequence[Any], job: ScoringJob, workers: tuple[int, float]) -> CorpusSums:
     """Return the sums over all rows that scores depend on; without any, skip this pass over the data."""
     if not any(member.requested.needs_corpus for scorer in job.scorers for member in scorer.members):
         return {}
-    sums, *others = [_map(dataset, _Sum, (job,), workers) for dataset in datasets]
+    sums, *others = [_map(dataset, _Sum, job, (), workers) for dataset in datasets]
     found = sums.union(*others).aggregate(_make_addition()) if others else sums.aggregate(_make_addition())
     if not found or found[_SUMS] is None:
         raise InputError("nothing to score: no row can be scored.")
     return _unpack(found[_SUMS])
 
 
-def _map(dataset: Any, worker: type, arguments: tuple[Any, ...], workers: tuple[int, float]) -> Any:
+def _map(dataset: Any, worker: type, job: ScoringJob, arguments: tuple[Any, ...], workers: tuple[int, float]) -> Any:
     number, gpus = workers
     return dataset.map_batches(
         worker,
-        fn_constructor_args=arguments,
+        fn_constructor_args=(job, *arguments),
         compute=import_ray().data.ActorPoolStrategy(min_size=1, max_size=number),
         num_cpus=1,
         num_gpus=gpus or None,
         batch_size=_BATCH,
         batch_format="pyarrow",
         max_task_retries=_RETRIES,
+        ray_remote_args_fn=job.name_worker,
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import gc
 import json
 import logging
 import os
@@ -173,14 +172,11 @@ def _run(job: ScoringJob, found: Sequence[InputFile], folder: _Folder, workers: 
     """Score and write all rows that no earlier run wrote."""
     from ray.exceptions import RayError
 
-    problem: TwmdError | None = None
     try:
-        _write_scores(job, found, folder, workers)
+        with job.workers_end():
+            _write_scores(job, found, folder, workers)
     except (RayError, RuntimeError, ValueError, OSError) as error:
-        problem = _explain(error)
-    if problem is not None:
-        gc.collect()  # may free the run's actors and their CPUs, which Ray's error holds in cycles
-        raise problem
+        raise _explain(error) from None
 
 
 def _write_scores(job: ScoringJob, found: Sequence[InputFile], folder: _Folder, workers: tuple[int, float]) -> None:
