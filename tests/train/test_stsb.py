@@ -80,7 +80,9 @@ def test_trained_cross_encoder_scores_as_reported(
     assert status == 0, err
     signature = (output / "signature.txt").read_text(encoding="utf-8").strip()
     assert f"signature {signature}" in out
-    assert signature in (output / "README.md").read_text(encoding="utf-8")
+    card = (output / "README.md").read_text(encoding="utf-8")
+    assert signature in card
+    assert f"library_name: {'sentence-transformers' if option else 'peft'}" in card
     keys: dict[str, Any] = {"model": str(output)} if option else {"model": bert, "adapter": str(output)}
     dev = read_stsb(sets / "dev.csv")
     found = twmd_registry.load(signature, **keys).score(dev.predictions, dev.references)

@@ -88,7 +88,8 @@ def train_stsb(
         values |= {"pearson": pearson, "siamese": siamese, "full": recipe.full, "epochs": recipe.epochs}
         values |= {"rank": recipe.rank, "rate": recipe.rate, "minutes": f"{(time.monotonic() - start) / 60:.1f}"}
         values |= {"loss": loss if siamese else "mean squared error"}
-        write_card(output, "stsscore", files.name, signature, values, library="peft")
+        library = "sentence-transformers" if recipe.full else "peft"
+        write_card(output, "stsscore", files.name, signature, values, library=library)
     return signature, pearson
 
 
