@@ -225,7 +225,7 @@ def test_neutral_settings_change_neither_fingerprint_nor_score(
                 if turn is not None:
                     settings[key] = choices[turn % len(choices)]
                 path.write_text(json.dumps(settings, indent=3), encoding="utf-8")
-                assert f"{fingerprint(base)} {adapter_content(adapter)}" == content, (key, turn)
+            assert f"{fingerprint(base)} {adapter_content(adapter)}" == content, (file, turn)
         assert scored(base, adapter) == (content, scores), turn
 
 

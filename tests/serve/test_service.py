@@ -244,7 +244,7 @@ def test_invalid_calls_do_not_stop_the_server_which_ends_with_its_input() -> Non
 
 
 ONE = {"predictions": ["it rains"], "references": ["it is raining"]}
-BODIES = int(os.environ.get("TWMD_RANDOM_BODIES", "200"))
+BODIES = int(os.environ.get("TWMD_RANDOM_BODIES", "100"))
 KEY = "0123456789abcdef"
 
 
