@@ -189,6 +189,14 @@ _NO_LETTERS = dict.fromkeys(code for code in range(128) if not chr(code).isalpha
 """ASCII characters other than letters, for `str.translate`."""
 
 
+def _count_scripts(text: str) -> Mapping[str, int]:
+    """Return the letters of a text by script, without scripts of no letter."""
+    if text.isascii():  # several times as fast
+        letters = len(text.translate(_NO_LETTERS))
+        return {"Latin": letters} if letters else {}
+    return Counter(filter(None, map(script_of, text)))
+
+
 def check_scripts(
     models: Sequence[tuple[MetricSpec, Sequence[str]]],
     pairs: Pairs,
@@ -209,17 +217,10 @@ def check_scripts(
     Raises:
         InputError: More than `FOREIGN_SHARE` of the letters are in other scripts, and model and call are strict.
     """
-    by_text = [
-        # ASCII letters are counted several times as fast; + removes a count of 0.
-        +Counter(Latin=len(text.translate(_NO_LETTERS)))
-        if text.isascii()
-        else Counter(filter(None, map(script_of, text)))
-        for text in pairs.texts
-    ]
     times = np.bincount(np.r_[pairs.hyp[pairs.starts], pairs.ref], minlength=len(pairs.texts))
     total = Counter[str]()
-    for scripts_of, often in zip(by_text, times.tolist(), strict=True):
-        for script, number in scripts_of.items():
+    for text, often in zip(pairs.texts, times.tolist(), strict=True):
+        for script, number in _count_scripts(text).items():
             total[script] += often * number
     letters = dict(total.most_common())
     for spec, scripts in models:
@@ -227,7 +228,7 @@ def check_scripts(
         share = sum(letters[script] for script in foreign) / max(total.total(), 1)
         if not scripts or share <= FOREIGN_SHARE or not (preset := describe_model(spec.model)):
             continue  # a model whose scripts are not known is not checked
-        is_foreign = np.array([foreign[0] in scripts_of for scripts_of in by_text])
+        is_foreign = np.array([foreign[0] in _count_scripts(text) for text in pairs.texts])
         first = name_texts(pairs, is_foreign, rows).partition(",")[0]
         many = len(preset.languages) > SHOWN_LANGUAGES
         made_for = f"{len(preset.languages)} other languages" if many else ", ".join(preset.languages)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from array import array
 from collections.abc import Iterable, Mapping, Set
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -24,6 +25,9 @@ COPIES_FACTOR = 4
 """A chunk holds a copy of a text's vectors for every centering batch that the text is in, counted per step (segments
 that stay together); all copies of a chunk hold at most this many times as many tokens as its distinct texts may hold.
 """
+
+_HASHED = 10_000
+"""Rows that are hashed together."""
 
 
 class Segments(NamedTuple):
@@ -102,8 +106,15 @@ def digest_of_texts(segments: Segments, *, sources: bool = False) -> str:
     """Return sha256 of ``[predictions, references]`` as compact JSON in UTF-8, references always as lists; with
     `sources`, where scores depend on them, of ``[predictions, references, sources]``.
     """
-    texts = [segments.predictions, segments.references, *([segments.sources] if sources else [])]
-    return hashlib.sha256(json.dumps(texts, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
+    digest = hashlib.sha256()
+    sides = [segments.predictions, segments.references, *([segments.sources] if sources and segments.sources else [])]
+    for number, side in enumerate(sides):
+        for start in range(0, len(side), _HASHED):
+            rows = json.dumps(side[start : start + _HASHED], ensure_ascii=False, separators=(",", ":"))[1:-1]
+            digest.update(f"{',' if start else ',[' if number else '[['}{rows}".encode())
+        digest.update(b"]")
+    digest.update(b"]")
+    return digest.hexdigest()
 
 
 def check_candidates(candidates: Any) -> list[list[str]]:
@@ -279,11 +290,11 @@ def plan_chunks(
     tokens = [len(text.encode("utf-8")) // BYTES_PER_TOKEN + 2 for text in pairs.texts]
     if limit is not None:
         tokens = [min(number, limit) for number in tokens]
-    bounds = [*np.flatnonzero(np.diff(pairs.segment // step, prepend=-1)).tolist(), len(pairs.hyp)]
+    bounds = np.r_[np.flatnonzero(np.diff(pairs.segment // step, prepend=-1)), len(pairs.hyp)]
     chunks: list[slice] = []
-    uses: dict[int, list[int]] = {}
+    first, uses = array("i", [-1]) * len(tokens), dict[int, list[int]]()
     begin, held, copied, seen = 0, 0, 0, set[int]()
-    for start, stop in pairwise(bounds):
+    for start, stop in pairwise(memoryview(bounds)):  # yields Python's integers without a list of them
         texts = set(pairs.hyp[start:stop].tolist()) | set(pairs.ref[start:stop].tolist())
         step_tokens, new_tokens = (sum(tokens[text] for text in some) for some in (texts, texts - seen))
         is_full = held + new_tokens > max_tokens or copied + step_tokens > COPIES_FACTOR * max_tokens
@@ -293,8 +304,11 @@ def plan_chunks(
         held += sum(tokens[text] for text in texts - seen)
         copied += step_tokens
         for text in texts - seen:
-            uses.setdefault(text, []).append(len(chunks))
+            if first[text] < 0:
+                first[text] = len(chunks)
+            else:
+                uses.setdefault(text, [first[text]]).append(len(chunks))
         seen |= texts
     if len(pairs.hyp):
         chunks.append(slice(begin, len(pairs.hyp)))
-    return chunks, {text: numbers for text, numbers in uses.items() if len(numbers) > 1}
+    return chunks, uses
