@@ -92,9 +92,7 @@ def serving_process(folder: Path, *arguments: str) -> Iterator[ServingProcess]:
 def serving_thread(service: Service, key: str | None = None) -> Iterator[int]:
     """Serve in a thread, and stop gracefully at the end; yield the port."""
     service.load()
-    config = uvicorn.Config(
-        make_app(service, key), http=Connection, timeout_keep_alive=service.transfer, log_level="warning"
-    )
+    config = uvicorn.Config(make_app(service, key), http=Connection, log_level="warning")
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, args=([listener],))

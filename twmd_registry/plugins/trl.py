@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence, Sized
 from types import SimpleNamespace
 from typing import Any, Unpack
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.scorer import Scorer, load
 from twmd_registry.engine.shared_passes import check_needs_no_sources
 from twmd_registry.errors import InputError, ModelError, SpecError
-from twmd_registry.messages import collect_warnings, warn
+from twmd_registry.messages import collect_warnings, menu, warn
 from twmd_registry.plugins import name_of
 from twmd_registry.registry.options import MetricKeys
 from twmd_registry.registry.references import is_missing
@@ -46,7 +45,10 @@ class ServedScorer:
     @property
     def signature(self) -> str:
         """The signature of the service's metric."""
-        return str(self._ask(f"/signature?metric={quote(self._metric)}")["signature"])
+        served = {metric["metric"]: metric["signature"] for metric in self._ask("/metrics")}
+        if self._metric not in served:
+            raise SpecError(f"metric {self._metric!r} is not served at {self._url}; {menu(self._metric, served)}.")
+        return str(served[self._metric])
 
     def score(self, predictions: Sequence[str], references: Sequence[Any]) -> SimpleNamespace:
         """Return an object with ``scores``; repeat the service's warnings.

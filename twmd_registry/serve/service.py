@@ -125,14 +125,9 @@ class Service:
         facts = {name: entry(scorer.requested.metric) for name, scorer in self.scorers.items()}
         return [
             {"title": fact.title, "range": fact.span, "identical": fact.identical, "batched": self._queues[name].shared}
-            | self.signature(name)
+            | {"metric": name, "signature": self.scorers[name].signature}
             for name, fact in facts.items()
         ]
-
-    def signature(self, metric: str | None) -> Answer:
-        """Return a metric's signature without the number of references; raise SpecError if it is not served."""
-        name = self._name(metric)
-        return {"metric": name, "signature": self.scorers[name].signature}
 
     async def score(
         self, predictions: Any, references: Any = None, metric: str | None = None, sources: Any = None
@@ -317,15 +312,10 @@ class CheckedRoute(APIRoute):
             key, bearer = request.app.state.key, await _bearer(request)
             if key is not None and not (bearer and hmac.compare_digest(bearer.credentials.encode(), key.encode())):
                 raise ServiceError(401, "the API key is missing or wrong: send the header 'Authorization: Bearer KEY'.")
-            known = [parameter.name for parameter in self.dependant.query_params]
             for name in request.query_params:
-                if len(request.query_params.getlist(name)) > 1:
-                    raise InputError(f"the query has {name[:80]!r} twice: pass it once.")
-                if name not in known:
-                    where = (
-                        f"the parameters are {', '.join(known)}" if known else "send it in the body, or leave it out"
-                    )
-                    raise InputError(f"{name[:80]!r} is not a query parameter of {request.url.path}: {where}.")
+                raise InputError(
+                    f"{request.url.path} reads no query, but got {name[:80]!r}: send it in the body, or leave it out."
+                )
             request = JsonRequest(request.scope, request.receive)
             if self.body_field:
                 await request.json()  # FastAPI would hide why a body cannot be read
@@ -365,12 +355,6 @@ async def align(body: AlignRequest, request: Request) -> JSONResponse:
 async def metrics(request: Request) -> JSONResponse:
     """List the served metrics with their signatures."""
     return JSONResponse(_service(request).list_metrics())
-
-
-@with_key.get("/signature", responses={422: REFUSALS[422]})
-async def signature(request: Request, metric: MetricField = None) -> JSONResponse:
-    """Return the signature of a metric (default: the first)."""
-    return JSONResponse(_service(request).signature(metric))
 
 
 @with_key.get("/prometheus", response_class=PlainTextResponse)
@@ -518,7 +502,6 @@ def serve_http(service: Service, host: str, port: int, key: str | None, announce
             make_app(service, key),
             http=Connection,
             ws="none",
-            timeout_keep_alive=service.transfer,
             log_level="warning",
             access_log=False,
             server_header=False,
