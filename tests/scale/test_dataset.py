@@ -5,7 +5,9 @@ from __future__ import annotations
 import pickle
 import sys
 from pathlib import Path
-from unittest.mock import create_autospec
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock, create_autospec
 
 import pyarrow as pa
 import pytest
@@ -14,7 +16,7 @@ from tests import tiny
 from tests.conftest import Run
 from tests.scale.segments import assert_like_one_machine, draw_segments, scorers, write_jsonl
 from twmd_registry import load
-from twmd_registry.errors import InputError, MissingExtraError, ModelError, SpecError
+from twmd_registry.errors import InputError, MissingExtraError, ModelError, SpecError, TwmdError
 from twmd_registry.files.tables import Columns
 from twmd_registry.scale import ScoredDataset, dataset, runner, score_dataset
 from twmd_registry.scale.dataset import ScoringJob
@@ -88,6 +90,21 @@ def test_metrics_and_data_sets_that_cannot_be_scored_are_refused(monkeypatch: py
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"\[ray\]"):
         score_dataset(object(), "twmd")
+
+
+def test_ray_of_a_cluster_is_joined_and_one_that_cannot_start_is_an_error() -> None:
+    calls = list[dict[str, Any]]()
+
+    def init(**options: Any) -> None:
+        calls.append(options)
+        if "num_cpus" in options:
+            raise ValueError("connecting to an existing cluster, num_cpus must not be provided")
+
+    runner._start(SimpleNamespace(init=init))
+    assert ["num_cpus" in options for options in calls] == [True, False]
+    assert all(options.get("address") is None for options in calls)  # "auto" joins the Ray of another run
+    with pytest.raises(TwmdError, match="timed out"):
+        runner._start(SimpleNamespace(init=Mock(side_effect=Exception("timed out"))))
 
 
 def test_command_prints_scores_and_counts(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

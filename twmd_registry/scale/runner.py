@@ -279,21 +279,31 @@ class _Folder:
             self.filesystem.delete_dir(self.checkpoint)
 
 
+def _start(ray: Any) -> None:
+    """Connect to ``RAY_ADDRESS`` or the cluster of ``ray start``; without either, start a Ray of our own."""
+    log_level = os.environ.get(_LOG_LEVEL)
+    os.environ[_LOG_LEVEL] = log_level or "fatal"  # read by Ray's processes
+    quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+    try:
+        with contextlib.suppress(ValueError):  # a cluster has its own number of CPUs
+            # Not address="auto", which would join the Ray of another run on this machine, and end with it.
+            ray.init(num_cpus=(os.cpu_count() or 1) + SPARE_CPUS, include_dashboard=False, **quiet)
+            return
+        ray.init(**quiet)
+    except Exception as error:  # noqa: BLE001 (a timeout at the start is a plain Exception)
+        raise TwmdError(f"Ray cannot be started or reached: {error}") from None
+    finally:
+        if log_level is None:
+            del os.environ[_LOG_LEVEL]
+
+
 @contextlib.contextmanager
 def _on_ray() -> Iterator[None]:
     """Use the Ray that this process is connected to, or a cluster's; otherwise start one and stop it at the end."""
     ray = import_ray()
     begun = not ray.is_initialized()
     if begun:
-        log_level = os.environ.get(_LOG_LEVEL)
-        os.environ[_LOG_LEVEL] = log_level or "fatal"  # read by Ray's processes
-        quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
-        try:
-            ray.init("auto", **quiet)
-        except ConnectionError:
-            ray.init("local", num_cpus=(os.cpu_count() or 1) + SPARE_CPUS, include_dashboard=False, **quiet)
-        if log_level is None:
-            del os.environ[_LOG_LEVEL]
+        _start(ray)
     context, logger = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
     before = context.enable_progress_bars, context.target_max_block_size, logger.level
     context.enable_progress_bars, context.target_max_block_size = False, BLOCK_BYTES
