@@ -1,43 +1,67 @@
-"""How time and memory grow with the number of pairs: ``python -m experiments bench growth 1000 10000 100000 1000000``.
+"""How time and memory grow with the number of pairs: ``python -m experiments bench growth 100000 1000000``.
 
-Hidden state 0 is read, so no layer of the encoder runs, and only the other stages are measured.
+For every metric, a tiny model with random weights scores distinct pairs of 6 words: the texts and all that is kept of
+them are measured, not the encoder.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 from experiments.bench.contestants import peak_megabytes
-from experiments.bench.texts import measure_apart, synthetic_pairs
-from twmd_registry.engine.scorer import Scorer
-from twmd_registry.registry.spec import make_spec
+from experiments.bench.texts import measure_apart
+from tests.tiny import WORDS, save_encoder, save_regressor
+from twmd_registry.engine.scorer import load
 
-LAYER = 0
-SIZES = (1_000, 10_000, 100_000, 1_000_000)
+SIZES = (100_000, 1_000_000)
+TOKENS = ("twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka")
+METRICS = (*TOKENS, "sbert", "stsscore", "ensemble")
 ONE = "--one"
 
 
-def measure(number: int) -> None:
-    """Score pairs of distinct texts with batch centering, and print seconds and megabytes as JSON."""
-    predictions, references = synthetic_pairs(number)
-    scorer = Scorer(make_spec("twmd", layer=LAYER, centering="batch", centering_size=32))
-    scorer.score(predictions[:32], references[:32])
+def make_texts(number: int, shift: int) -> list[str]:
+    """Return distinct texts of 6 words."""
+    base = len(WORDS)
+    return [" ".join(WORDS[(i // base**k + shift * (k == 5)) % base] for k in range(6)) for i in range(number)]
+
+
+def measure(metric: str, number: int, folder: str) -> None:
+    """Score pairs; print seconds and megabytes of the process: with the model, with the texts, and at most."""
+    layers = f"model={folder}/encoder;layer=2"
+    if metric == "ensemble":
+        scorer = load(f"ensemble(twmd;{layers};centering=none,sbert;{layers};centering=none)")
+    elif metric == "stsscore":
+        scorer = load(metric, model=f"{folder}/regressor", scale=5)
+    else:
+        keys = {} if metric in {"bertscore_centered", "sbert"} else {"centering": "none"}
+        scorer = load(metric, model=f"{folder}/encoder", layer=2, **keys)
+    scorer.score(make_texts(32, 0), make_texts(32, 1))
+    loaded = peak_megabytes("cpu")
+    predictions, references = make_texts(number, 0), make_texts(number, 1)
     texts, start = peak_megabytes("cpu"), time.perf_counter()
     scorer.score(predictions, references)
-    print(json.dumps([time.perf_counter() - start, texts, peak_megabytes("cpu")]))
+    print(json.dumps([time.perf_counter() - start, loaded, texts, peak_megabytes("cpu")]))
 
 
 def main() -> None:
-    """Measure every size in a separate process, and print its row."""
-    headers = ("pairs", "seconds", "ms per pair", "MB before", "peak MB")
-    print(*(f"{name:>11}" for name in headers), flush=True)
-    for number in map(int, sys.argv[1:] or SIZES):
-        seconds, texts, peak = measure_apart("growth", ONE, number)
-        row = f"{number:,}", f"{seconds:.1f}", f"{1000 * seconds / number:.2f}", f"{texts:.0f}", f"{peak:.0f}"
-        print(*(f"{cell:>11}" for cell in row), flush=True)
+    """Measure every metric with every number of pairs in a separate process, and print its row."""
+    headers = ("pairs", "seconds", "MB: model", "texts", "most", "less texts")
+    print(f"{'metric':18}", *(f"{name:>10}" for name in headers), flush=True)
+    metrics = [word for word in sys.argv[1:] if not word.isdecimal()] or METRICS
+    numbers = [int(word) for word in sys.argv[1:] if word.isdecimal()] or SIZES
+    with tempfile.TemporaryDirectory() as folder:
+        save_encoder("bert", Path(folder) / "encoder")
+        save_regressor(Path(folder) / "regressor")
+        for metric in metrics:
+            for number in numbers:
+                seconds, loaded, texts, most = measure_apart("growth", ONE, metric, number, folder)
+                cells = f"{number:,}", f"{seconds:.1f}", *(f"{x:.0f}" for x in (loaded, texts - loaded, most))
+                print(f"{metric:18}", *(f"{cell:>10}" for cell in (*cells, f"{most - texts + loaded:.0f}")), flush=True)
 
 
 if __name__ == "__main__":
-    measure(int(sys.argv[2])) if ONE in sys.argv else main()
+    measure(sys.argv[2], int(sys.argv[3]), sys.argv[4]) if ONE in sys.argv else main()

@@ -13,10 +13,12 @@ import asyncio
 import json
 import os
 import random
+import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -27,6 +29,7 @@ import psutil  # type: ignore[import-untyped]
 from experiments.bench.serve import use
 from tests.serve.serving import serving_process
 from tests.tiny import WORDS, save_encoder
+from twmd_registry.scale.runner import SPARE_CPUS
 
 CLIENTS, PAIRS_OF_REQUEST, SAMPLE, INTERVAL_S, MAX_RUNS = 8, 4, 1000, 2.0, 20
 DRIVER_DIES = 2
@@ -35,25 +38,26 @@ TOLERANCE = 1e-6
 METRIC = ["-m", "twmd", "--set", "model=tiny", "layer=2", "centering=none"]
 
 
-def make_pairs(number: int) -> Iterator[dict[str, str]]:
-    """Yield different pairs of 7 to 17 words, drawn by a fixed seed; a reference begins with its number."""
+def make_pairs(number: int, longest: int) -> Iterator[dict[str, str]]:
+    """Yield different pairs of 5 words or more, drawn by a fixed seed; a reference begins with its number."""
     draw = random.Random(number)
     for i in range(number):
         words = [WORDS[i // len(WORDS) ** k % len(WORDS)] for k in range(5)] + draw.choices(
-            WORDS, k=draw.randint(2, 12)
+            WORDS, k=draw.randint(0, longest - 5)
         )
         other = [word if draw.random() < 0.8 else draw.choice(WORDS) for word in words]
         yield {"prediction": " ".join(other), "reference": " ".join(words)}
 
 
 @contextmanager
-def watch(what: str, process: int) -> Iterator[None]:
-    """Print a process's resident memory after 10% to 100% of the time."""
-    samples, ended = list[float](), Event()
+def watch(what: str, processes: Callable[[], Iterable[psutil.Process]]) -> Iterator[None]:
+    """Print the resident memory of the largest process after 10% to 100% of the time."""
+    samples, ended = [0.0], Event()
 
     def sample() -> None:
-        while not ended.wait(INTERVAL_S) and psutil.pid_exists(process):
-            samples.append(psutil.Process(process).memory_info().rss / 1e6 or samples[-1])  # 0 if it has ended
+        while not ended.wait(INTERVAL_S):
+            with suppress(psutil.Error):  # it has ended
+                samples.append(max((one.memory_info().rss / 1e6 for one in processes()), default=0) or samples[-1])
 
     thread = Thread(target=sample)
     thread.start()
@@ -79,48 +83,71 @@ def score_lines(name: str) -> np.ndarray:
     with (
         Path("scores").open("wb") as out,
         subprocess.Popen(command("-i", name, "-sl", "-w", "16"), stdout=out) as run,
-        watch(f"twmd score -i {name}", run.pid),
+        watch(f"twmd score -i {name}", lambda: [psutil.Process(run.pid)]),
     ):
         assert run.wait() == 0
     return np.loadtxt("scores")
 
 
-def score_on_ray(seconds: float) -> np.ndarray:
+def score_on_ray(ray: psutil.Process, seconds: float, workers: int) -> np.ndarray:
     """Score all on Ray while a worker is killed every so many seconds, and the driver once; return the scores in the
     order of rows. A run that ends is resumed.
     """
     import pyarrow.parquet
 
-    options = ["--engine", "ray", "-i", "all.jsonl", "--output", "out", "--num-workers", "2", "--quiet", "--resume"]
-    runs, killed, most = 0, 0, 0.0
+    options = ["--engine", "ray", "-i", "all.jsonl", "--output", "out", "--num-workers", str(workers), "--resume"]
+    runs = killed = 0
     while not Path("out/record.json").is_file():
         runs += 1
         assert runs <= MAX_RUNS
-        with subprocess.Popen(command(*options)) as run, watch("driver of --engine ray", run.pid):
+        with (
+            subprocess.Popen(command(*options)) as run,
+            watch("driver of --engine ray", lambda run=run: [psutil.Process(run.pid)]),
+            watch("the largest worker", lambda: find_workers(ray)),
+        ):
             due = time.monotonic() + seconds
             while run.poll() is None:
                 time.sleep(INTERVAL_S)
-                workers = find_workers(run.pid)
-                most = max([most, *workers.values()])
-                if workers and time.monotonic() > due:
-                    random.choice(list(workers)).kill()
+                if (found := find_workers(ray)) and time.monotonic() > due:
+                    random.choice(found).kill()
                     killed, due = killed + 1, time.monotonic() + seconds
                     if killed == DRIVER_DIES:
                         run.kill()
+                        print("the driver is killed", flush=True)
     table = pyarrow.parquet.read_table(sorted(Path("out").glob("*.parquet")), columns=["input_row", "twmd"])
     table = table.sort_by("input_row")
     assert table["input_row"].to_pylist() == list(range(table.num_rows))  # none is lost or duplicated
-    print(f"runs: {runs}; workers: 2, killed: {killed}, most MB of one: {most:.0f}")
+    print(f"runs: {runs}; workers: {workers}, killed: {killed}")
     return np.asarray(table["twmd"])
 
 
-def find_workers(driver: int) -> dict[psutil.Process, float]:
-    """Return Ray's processes that score, with their resident memory in MB."""
-    found = {}
-    for process in psutil.Process(driver).children(recursive=True):
+@contextmanager
+def ray_process(cpus: int) -> Iterator[psutil.Process]:
+    """Start a Ray that outlives the driver."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    os.environ["RAY_ADDRESS"] = f"127.0.0.1:{port}"
+    start = [sys.executable, "-u", "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}"]
+    options = [f"--num-cpus={cpus}", "--include-dashboard=false", "--disable-usage-stats"]
+    with (
+        tempfile.TemporaryDirectory(prefix="r", ignore_cleanup_errors=True) as folder,  # names of sockets are short
+        subprocess.Popen([*start, *options, f"--temp-dir={folder}"], stdout=subprocess.PIPE, text=True) as ray,
+    ):
+        try:
+            assert ray.stdout is not None
+            assert any("Ray runtime started" in line for line in ray.stdout)
+            yield psutil.Process(ray.pid)
+        finally:
+            ray.terminate()
+
+
+def find_workers(ray: psutil.Process) -> list[psutil.Process]:
+    """Return Ray's processes that score."""
+    found = []
+    for process in ray.children(recursive=True):
         with suppress(psutil.Error):  # it has ended
             if "MapWorker" in " ".join(process.cmdline()):
-                found[process] = process.memory_info().rss / 1e6
+                found.append(process)
     return found
 
 
@@ -141,7 +168,10 @@ def score_by_service(lines: list[str], requests: int) -> np.ndarray:
 
         await asyncio.gather(*map(send_share, range(CLIENTS)))
 
-    with serving_process(Path(), *METRIC) as served, watch(f"twmd serve, {requests:,} requests", served.process.pid):
+    with (
+        serving_process(Path(), *METRIC) as served,
+        watch(f"twmd serve, {requests:,} requests", lambda: [psutil.Process(served.process.pid)]),
+    ):
         asyncio.run(send(served.port))
     return scores.ravel()
 
@@ -170,19 +200,22 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("stages", nargs="*", default=["score", "ray", "serve"])
     parser.add_argument("--pairs", type=int, default=1_000_000)
+    parser.add_argument("--words", type=int, default=17, help="of the longest texts")
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--kill-after", type=float, default=60, help="seconds between two kills")
+    parser.add_argument("--workers", type=int, default=2, help="of Ray")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     os.chdir(given.folder)
     save_encoder("bert", Path("tiny"))
-    lines = list(map(json.dumps, make_pairs(given.pairs)))
+    lines = list(map(json.dumps, make_pairs(given.pairs, given.words)))
     if not Path("all.jsonl").exists():  # --resume would reject a rewritten file
         Path("all.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"pairs: {len(lines):,}, different: {len(set(lines)):,}", flush=True)
     scores = score_alone(lines) if "score" in given.stages else np.load("scores.npy")
     if "ray" in given.stages:
-        compare("Ray", score_on_ray(given.kill_after), scores)
+        with ray_process(given.workers + SPARE_CPUS) as ray:
+            compare("Ray", score_on_ray(ray, given.kill_after, given.workers), scores)
     if "serve" in given.stages:
         rows = np.arange(given.requests * PAIRS_OF_REQUEST) % len(lines)
         compare("service", score_by_service(lines, given.requests), scores[rows])
