@@ -16,10 +16,10 @@ from experiments.bench.contestants import peak_megabytes
 from experiments.bench.texts import measure_apart
 from tests.tiny import WORDS, save_encoder, save_regressor
 from twmd_registry.engine.scorer import load
+from twmd_registry.registry.spec import spec_with_keys
 
 SIZES = (100_000, 1_000_000)
-TOKENS = ("twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka")
-METRICS = (*TOKENS, "sbert", "stsscore", "ensemble")
+METRICS = ("twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka", "sbert", "stsscore", "ensemble")
 ONE = "--one"
 
 
@@ -31,14 +31,9 @@ def make_texts(number: int, shift: int) -> list[str]:
 
 def measure(metric: str, number: int, folder: str) -> None:
     """Score pairs; print seconds and megabytes of the process: with the model, with the texts, and at most."""
-    layers = f"model={folder}/encoder;layer=2"
-    if metric == "ensemble":
-        scorer = load(f"ensemble(twmd;{layers};centering=none,sbert;{layers};centering=none)")
-    elif metric == "stsscore":
-        scorer = load(metric, model=f"{folder}/regressor", scale=5)
-    else:
-        keys = {} if metric in {"bertscore_centered", "sbert"} else {"centering": "none"}
-        scorer = load(metric, model=f"{folder}/encoder", layer=2, **keys)
+    keys = f"model={folder}/regressor;scale=5" if metric == "stsscore" else f"model={folder}/encoder;layer=2"
+    is_mean = metric == "ensemble"
+    scorer = load(f"ensemble(twmd;{keys},sbert;{keys})" if is_mean else spec_with_keys(f"{metric};{keys}"))
     scorer.score(make_texts(32, 0), make_texts(32, 1))
     loaded = peak_megabytes("cpu")
     predictions, references = make_texts(number, 0), make_texts(number, 1)

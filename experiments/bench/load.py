@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 from threading import Event, Thread
 
 import numpy as np
@@ -50,14 +51,14 @@ def make_pairs(number: int, longest: int) -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def watch(what: str, processes: Callable[[], Iterable[psutil.Process]]) -> Iterator[None]:
-    """Print the resident memory of the largest process after 10% to 100% of the time."""
+def watch(what: str, process: int, find: Callable[[int], Iterable[psutil.Process]]) -> Iterator[None]:
+    """Print the resident memory of the largest process that is found, after 10% to 100% of the time."""
     samples, ended = [0.0], Event()
 
     def sample() -> None:
         while not ended.wait(INTERVAL_S):
             with suppress(psutil.Error):  # it has ended
-                samples.append(max((one.memory_info().rss / 1e6 for one in processes()), default=0) or samples[-1])
+                samples.append(max((one.memory_info().rss / 1e6 for one in find(process)), default=0) or samples[-1])
 
     thread = Thread(target=sample)
     thread.start()
@@ -83,13 +84,13 @@ def score_lines(name: str) -> np.ndarray:
     with (
         Path("scores").open("wb") as out,
         subprocess.Popen(command("-i", name, "-sl", "-w", "16"), stdout=out) as run,
-        watch(f"twmd score -i {name}", lambda: [psutil.Process(run.pid)]),
+        watch(f"twmd score -i {name}", run.pid, alone),
     ):
         assert run.wait() == 0
     return np.loadtxt("scores")
 
 
-def score_on_ray(ray: psutil.Process, seconds: float, workers: int) -> np.ndarray:
+def score_on_ray(ray: int, seconds: float, workers: int) -> np.ndarray:
     """Score all on Ray while a worker is killed every so many seconds, and the driver once; return the scores in the
     order of rows. A run that ends is resumed.
     """
@@ -102,8 +103,8 @@ def score_on_ray(ray: psutil.Process, seconds: float, workers: int) -> np.ndarra
         assert runs <= MAX_RUNS
         with (
             subprocess.Popen(command(*options)) as run,
-            watch("driver of --engine ray", lambda run=run: [psutil.Process(run.pid)]),
-            watch("the largest worker", lambda: find_workers(ray)),
+            watch("driver of --engine ray", run.pid, alone),
+            watch("the largest worker", ray, find_workers),
         ):
             due = time.monotonic() + seconds
             while run.poll() is None:
@@ -122,13 +123,13 @@ def score_on_ray(ray: psutil.Process, seconds: float, workers: int) -> np.ndarra
 
 
 @contextmanager
-def ray_process(cpus: int) -> Iterator[psutil.Process]:
+def ray_process(cpus: int) -> Iterator[int]:
     """Start a Ray that outlives the driver."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    os.environ["RAY_ADDRESS"] = f"127.0.0.1:{port}"
+    os.environ |= {"RAY_ADDRESS": f"127.0.0.1:{port}", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token_hex()}
     start = [sys.executable, "-u", "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}"]
-    options = [f"--num-cpus={cpus}", "--include-dashboard=false", "--disable-usage-stats"]
+    options = [f"--num-cpus={cpus}", "--node-ip-address=127.0.0.1", "--include-dashboard=false"]
     with (
         tempfile.TemporaryDirectory(prefix="r", ignore_cleanup_errors=True) as folder,  # names of sockets are short
         subprocess.Popen([*start, *options, f"--temp-dir={folder}"], stdout=subprocess.PIPE, text=True) as ray,
@@ -136,15 +137,20 @@ def ray_process(cpus: int) -> Iterator[psutil.Process]:
         try:
             assert ray.stdout is not None
             assert any("Ray runtime started" in line for line in ray.stdout)
-            yield psutil.Process(ray.pid)
+            yield ray.pid
         finally:
             ray.terminate()
 
 
-def find_workers(ray: psutil.Process) -> list[psutil.Process]:
+def alone(process: int) -> list[psutil.Process]:
+    """Return a process."""
+    return [psutil.Process(process)]
+
+
+def find_workers(ray: int) -> list[psutil.Process]:
     """Return Ray's processes that score."""
     found = []
-    for process in ray.children(recursive=True):
+    for process in psutil.Process(ray).children(recursive=True):
         with suppress(psutil.Error):  # it has ended
             if "MapWorker" in " ".join(process.cmdline()):
                 found.append(process)
@@ -170,7 +176,7 @@ def score_by_service(lines: list[str], requests: int) -> np.ndarray:
 
     with (
         serving_process(Path(), *METRIC) as served,
-        watch(f"twmd serve, {requests:,} requests", lambda: [psutil.Process(served.process.pid)]),
+        watch(f"twmd serve, {requests:,} requests", served.process.pid, alone),
     ):
         asyncio.run(send(served.port))
     return scores.ravel()
