@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from array import array
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -107,7 +107,8 @@ def digest_of_texts(segments: Segments, *, sources: bool = False) -> str:
     `sources`, where scores depend on them, of ``[predictions, references, sources]``.
     """
     digest = hashlib.sha256()
-    sides = [segments.predictions, segments.references, *([segments.sources] if sources and segments.sources else [])]
+    sides: list[Sequence[Any]] = [segments.predictions, segments.references]
+    sides += [segments.sources] if sources and segments.sources else []
     for number, side in enumerate(sides):
         for start in range(0, len(side), _HASHED):
             rows = json.dumps(side[start : start + _HASHED], ensure_ascii=False, separators=(",", ":"))[1:-1]
