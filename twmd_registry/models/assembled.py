@@ -51,7 +51,7 @@ def assemble(name: str, expected: str, megabytes: int, write: Callable[[Path], N
 def _is_complete(folder: Path, expected: str) -> bool:
     try:
         return folder.is_dir() and fingerprint(folder) == expected
-    except ModelError:  # another process is removing it to build it again
+    except (ModelError, OSError):  # another process is removing it to build it again, or this user may not read it
         return False
 
 

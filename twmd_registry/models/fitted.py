@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from twmd_registry.errors import ModelError
 from twmd_registry.registry.hashes import LENGTH
 from twmd_registry.registry.options import LocalFiles
-from twmd_registry.registry.paths import home, write_file
+from twmd_registry.registry.paths import home, is_there, write_file
 
 
 class FittedKind(NamedTuple):
@@ -101,7 +101,7 @@ def locate(kind: FittedKind, name: str, digest: Callable[[bytes], str] = hash_of
         raise ModelError(f"{kind.what} {name!r} is neither a file nor a hash of {LENGTH} hexadecimal digits{hint}.")
     for folder in (kind.packaged, kind.home, Path()):
         path = folder / kind.name(name)
-        if path.is_file():
+        if is_there(path):
             if digest(path.read_bytes()) != name:
                 raise ModelError(f"{path.name} does not have the content in its name: it was changed or damaged.")
             return path

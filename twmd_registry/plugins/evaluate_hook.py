@@ -25,7 +25,7 @@ from typing import Any
 from twmd_registry.errors import SpecError
 from twmd_registry.messages import menu
 from twmd_registry.registry.names import MetricName
-from twmd_registry.registry.paths import write_atomically
+from twmd_registry.registry.paths import is_there, write_atomically
 
 PATCHED = "evaluate.loading"
 """Module with the factory."""
@@ -128,7 +128,7 @@ def _results_cache() -> Path:
 
 def is_installed() -> bool:
     """Return whether the cache has every metric's module in this version."""
-    return all(_cached_module(metric).is_file() for metric in METRICS)
+    return all(is_there(_cached_module(metric)) for metric in METRICS)
 
 
 def install() -> Path:

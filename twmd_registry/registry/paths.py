@@ -11,11 +11,18 @@ from twmd_registry.errors import FileError
 
 
 def home() -> Path:
-    """Return ``$TWMD_HOME``, or ``twmd_registry`` in ``$XDG_DATA_HOME`` or ``~/.local/share``."""
+    """Return ``$TWMD_HOME``, or ``twmd_registry`` in ``$XDG_DATA_HOME`` or ``~/.local/share``.
+
+    A user without a home folder, as in a container, has no files; writing one raises FileError.
+    """
     if chosen := os.environ.get("TWMD_HOME"):
         return Path(chosen)
-    data = os.environ.get("XDG_DATA_HOME")
-    return (Path(data) if data else Path.home() / ".local" / "share") / "twmd_registry"
+    if data := os.environ.get("XDG_DATA_HOME"):
+        return Path(data) / "twmd_registry"
+    try:
+        return Path.home() / ".local" / "share" / "twmd_registry"
+    except RuntimeError:
+        return Path(os.devnull) / "twmd_registry"
 
 
 def is_there(name: str | Path) -> bool:

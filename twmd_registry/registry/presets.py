@@ -23,7 +23,7 @@ from twmd_registry.registry.hashes import LENGTH, known_name
 from twmd_registry.registry.keys import key
 from twmd_registry.registry.metrics import CATALOGUE, entry
 from twmd_registry.registry.names import DEFAULT_PRESET, EMBEDDED_MODEL, MetricName
-from twmd_registry.registry.paths import home
+from twmd_registry.registry.paths import home, is_there
 
 GROUP = "twmd_registry.presets"
 """Entry-point group. A value is ``package`` or ``package:file.toml`` (default ``presets.toml``)."""
@@ -231,7 +231,8 @@ def _more_presets() -> Iterator[tuple[str, str]]:
             yield f"package {point.module}", _text(point.module, point.attr or "presets.toml")
         except Exception as error:  # noqa: BLE001 (another package's fault must not stop this one)
             warn(f"presets left out: entry point {point.name!r} of {GROUP}: {error}")
-    for path in sorted((home() / "presets").glob("[!.]*.toml")):  # without macOS's ._NAME
+    own = home() / "presets"
+    for path in sorted(own.glob("[!.]*.toml")) if is_there(own) else ():  # without macOS's ._NAME
         try:
             yield str(path), path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
