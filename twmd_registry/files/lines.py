@@ -7,6 +7,7 @@ import csv
 import hashlib
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -84,8 +85,23 @@ _ELEMENT = r"<(?!(?:em|strong|span|code|sub|sup)\b)([a-z][\w:.-]+)\b[^<>]*>"  # 
 _MARKUP = re.compile(rf"\s*(</?[a-z][^<>]*>\s*$|{_ELEMENT}.*</\2>\s*$)", re.IGNORECASE)
 _HEADER = re.compile(r'"?[a-z_][\w .-]*"?(([,;])"?[a-z_][\w.-]*"?)(\2"?[a-z_][\w.-]*"?)*', re.IGNORECASE | re.ASCII)
 _QUOTED = r'"[^"]*(?:""[^"]*)*"'
-_JSON_TEXT = re.compile(r'\s*"([^"\\]|\\.)*",?\s*$')
 _BEGINS_JSON = re.compile(r"\s*(\[\s*)?[\[{]\s*$")
+
+
+_NUMBERED = (re.compile(r"\s*([^\s\d]*)(\d+)(?!\w)"), re.compile(r".*\(([^\s()]*?)(\d+)\)\s*$"))
+"""A number at the start of a line, and at its end in parentheses; maybe after a name, as in ``utt0001``."""
+_MANY = 5
+"""Lines that are not alike by chance."""
+
+
+def _are_numbered(lines: Sequence[str], pattern: re.Pattern[str]) -> bool:
+    """Return whether lines count from 0 or 1."""
+    matches = [pattern.match(line) for line in lines]
+    names = {match and match[1] for match in matches}
+    if len(lines) < _MANY or len(names) > 1 or None in names:
+        return False
+    numbers = [int(match[2][-9:]) for match in matches if match]
+    return numbers[0] < 2 and numbers == [*range(numbers[0], numbers[0] + len(numbers))]
 
 
 def _has_header(lines: Sequence[str]) -> bool:
@@ -122,10 +138,11 @@ STRUCTURES = (
         lambda lines: any(map(re.compile(r"\s*(\d+:)?\d\d:\d\d[.,]\d{3} --> ").match, lines)),
     ),
     Structure(
-        "texts as JSON",
+        "quoted texts, as JSON and Python write them",
         "write them as plain text (jq -r), or name the columns of JSON lines",
         lambda lines: (
-            _all_match(r'\s*"([^"\\]|\\.)*",?\s*$')(lines) and any(re.search(r'\\["\\ntu]', line) for line in lines)
+            any(_all_match(rf"\s*{quote}([^{quote}\\]|\\.)*{quote},?\s*$")(lines) for quote in "\"'")
+            and (len(lines) >= _MANY or any(re.search(r'\\["\\ntu]', line) for line in lines))
         ),
     ),
     Structure(
@@ -149,6 +166,11 @@ STRUCTURES = (
         "quoted fields of CSV without a header",
         "add a header, such as prediction,reference, or keep one text per line",
         _all_match(rf"\s*{_QUOTED}([,;]{_QUOTED})+\s*$"),
+    ),
+    Structure(
+        "numbered texts",
+        "remove the numbers",
+        lambda lines: any(map(partial(_are_numbered, lines), _NUMBERED)),
     ),
     Structure("a table of Markdown", "keep one text per line", _all_match(r"\s*\|.*\|\s*$")),
     Structure(
