@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from numbers import Integral, Real
 from types import NoneType
@@ -40,9 +40,19 @@ _KINDS: dict[Any, str] = {
     bool: "True or False",
     str: "a text",
     Iterable: "a list",
+    Mapping: "a dict",
     Callable: "a function",
     NoneType: "None",
 }
+
+
+def shown(value: object, longest: int = 60) -> str:
+    """Write a value for a message, cut if it is long. Python does not write an integer of thousands of digits."""
+    try:
+        text = repr(value)
+    except ValueError:
+        text = f"<{type(value).__name__} of thousands of digits>"
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 def check_types(**kinds: Any) -> Callable[[Callable[P, T]], Callable[P, T]]:
@@ -61,7 +71,7 @@ def check_types(**kinds: Any) -> Callable[[Callable[P, T]], Callable[P, T]]:
                 strict = next((kind for kind in (bool, str, bytes) if isinstance(value, kind)), None)
                 if name in allowed and not (strict in allowed[name] if strict else isinstance(value, allowed[name])):
                     expected = " or ".join(_KINDS.get(kind, kind.__name__) for kind in allowed[name])
-                    raise ArgumentError(f"{name} must be {expected}; got {type(value).__name__} {value!r:.40}.")
+                    raise ArgumentError(f"{name} must be {expected}; got {type(value).__name__} {shown(value)}.")
             return function(*args, **keys)
 
         return checked
@@ -167,14 +177,16 @@ class FileError(TwmdError, OSError):
 def not_utf8(name: object, error: UnicodeDecodeError) -> FileError:
     """Make the error for a file that is not UTF-8, from the error of decoding its whole content."""
     formats = {
-        b"PAR1": "a Parquet file",
-        b"\x1f\x8b": "compressed",
-        b"BZh": "compressed",
-        b"\x28\xb5\x2f\xfd": "compressed",
+        b"PAR1": "a Parquet file: add the suffix .parquet",
+        b"\x1f\x8b": "compressed: add the suffix .gz, or unpack it",
+        b"BZh": "compressed by bzip2: unpack it, or compress it by gzip or xz",
+        b"\x28\xb5\x2f\xfd": "compressed by zstd: unpack it, or compress it by gzip or xz",
+        b"PK\x03\x04": "a ZIP archive, as Excel writes too: unpack it, or save the sheet as CSV",
+        b"\x80": "a pickle, which is never read: save its texts as JSON lines",
     }
-    for start, form in formats.items():
+    for start, advice in formats.items():
         if error.object.startswith(start):
-            return FileError(f"{name} is {form}: add the matching suffix (.parquet, .gz, .xz), or unpack it first.")
+            return FileError(f"{name} is {advice}.")
     line = error.object.count(b"\n", 0, error.start) + 1
     return FileError(f"{name} is not UTF-8: byte 0x{error.object[error.start]:02x} in line {line}. Convert it first.")
 

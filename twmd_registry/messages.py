@@ -60,7 +60,7 @@ def menu(word: str, choices: Iterable[object]) -> str:
     >>> menu("twdm", ["twmd", "sbert"])
     "did you mean 'twmd'? Choices: twmd, sbert"
     """
-    listed = [str(choice) for choice in choices]
+    word, listed = word.strip("'"), [str(choice) for choice in choices]
     longer = [choice for choice in listed if len(word) > 2 and word.lower() in choice.lower()]
     close = longer or difflib.get_close_matches(word, listed, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""

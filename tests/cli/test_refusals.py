@@ -33,6 +33,7 @@ FILES: dict[str, bytes] = {
     "cut.xz": lzma.compress(b"one\ntwo\n")[:-9],
     "empty.gz": gzip.compress(b"", mtime=0),
     "a.bz2": bz2.compress(b"one\n"),
+    "a.xlsx": b"PK\x03\x04\xb5",
     "a.zst": b"\x28\xb5\x2f\xfd\x04\x00",
     "my.docs": b"news d1\nchat d2\nnews d1\n",
     "short.docs": b"news d1\nchat d2\n",
@@ -72,6 +73,7 @@ USAGE = [
     ("correlate -m twmd table:rated.jsonl", "Missing argument 'DATA'. -m takes"),
     ("score -i good.txt --set layer=2 ref.txt", "expected KEY=VALUE. --set takes"),
     ("score -i good.txt ref.txt", "no references for good.txt: name a"),
+    (f"{SCORE} --set layer=2 layer=3", "layer is set twice"),
     ("score ref.txt -i own.jsonl", "already contains references"),
     # After the first option a word is not a reference: it may be a system separated from -i.
     *(
@@ -170,8 +172,9 @@ DATA = [
     ("score -i cut.gz", "cut.gz is compressed and cannot be"),
     ("score -i cut.xz", "cut.xz is compressed and cannot be"),
     ("score -i empty.gz", "empty.gz is empty."),
-    ("score -i a.bz2", "a.bz2 is compressed: add the"),
-    ("score -i a.zst", "a.zst is compressed: add the"),
+    ("score -i a.bz2", "a.bz2 is compressed by bzip2: unpack it"),
+    ("score -i a.xlsx", "save the sheet as CSV"),
+    ("score -i a.zst", "a.zst is compressed by zstd: unpack it"),
     ("verify latin.txt ref.txt", "latin.txt is not a record of this"),
     ("setup preset add latin.txt", "latin.txt is not UTF-8: byte 0xe9"),
     ("setup preset add .", "Is a directory"),

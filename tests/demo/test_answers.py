@@ -265,7 +265,7 @@ def test_table_of_sources_needs_no_references(monkeypatch: pytest.MonkeyPatch) -
         (b"", " is empty."),
         (
             gzip.compress(HEADER, mtime=0),
-            " is compressed: add the matching suffix (.parquet, .gz, .xz), or unpack it first.",
+            " is compressed: add the suffix .gz, or unpack it.",
         ),
         (HEADER + b"a,b\n" * (MAX_ROWS + 1), " has 2,001 rows: this page scores up to 2,000"),
         (b"x" * (LARGEST + 1), " has more than 2,000,000 bytes: 'twmd score' reads files of any size."),

@@ -21,11 +21,15 @@ import pytest
 
 import twmd_registry
 from tests import tiny
+from twmd_registry.comparison.systems import compare_systems
 from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import ArgumentError, InputError, SpecError, TwmdError, TwmdWarning
 from twmd_registry.models.inference import LOADED
+from twmd_registry.plugins import torchmetrics
+from twmd_registry.plugins.bert_score import BERTScorer
 from twmd_registry.plugins.sacrebleu import TWMD
+from twmd_registry.plugins.trl import reward_function
 from twmd_registry.registry.names import CENTERINGS, MetricName
 from twmd_registry.registry.signature import Signature
 
@@ -232,6 +236,10 @@ def test_public_functions_name_the_argument_of_the_wrong_type(tmp_path: Path) ->
         scores.__getitem__: {"segment": 0},
         scores.by_document: {"documents": ["a", "b"], "resamples": 0, "seed": 0},
         TWMD().sentence_score: {"hypothesis": "a", "references": ["b"]},
+        compare_systems: {"systems": {"a": ["b"]}, "references": [["c"]], "metrics": [], "documents": [], "scores": {}},
+        partial(BERTScorer, lang="en"): dict.fromkeys(("idf", "all_layers", "rescale_with_baseline"), False),
+        reward_function: {"guard": True, "name": "x"},
+        torchmetrics.TWMD: {"as_dict": True},
         TWMD().corpus_score: {"hypotheses": ["a"], "references": [["b"]], "n_bootstrap": 1},
     }
     public = {getattr(twmd_registry, name) for name in twmd_registry.__all__}

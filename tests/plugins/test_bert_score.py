@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -130,8 +131,9 @@ def test_scorer_computes_idf_on_its_own_texts(model: str) -> None:
             ours.BERTScorer(model, 2, **unused).score(CANDIDATES, SEVERAL),
             theirs.BERTScorer(model, 2, **unused).score(CANDIDATES, SEVERAL),
         )
-    with pytest.raises(ValueError, match="get_idf_dict"):
-        ours.score(CANDIDATES, REFERENCES, model, 2, idf={1: 0.3})
+    for wrong in ({1: 0.3}, {1: 2.0}, defaultdict(str)):  # type: ignore[var-annotated]
+        with pytest.raises(SpecError, match="get_idf_dict"):
+            ours.score(CANDIDATES, REFERENCES, model, 2, idf=wrong)
 
 
 def test_tokenizers_without_a_limit_work(tiny_encoder: Callable[[str], Path], limited: Limited) -> None:

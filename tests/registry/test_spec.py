@@ -249,6 +249,8 @@ IMPOSSIBLE: list[dict[str, Any]] = [
     {"iterations": 0},
     {"multiref": "min"},
     {"layer": "banana"},
+    {"layer": b"\x03"},
+    *({key: 10**5000} for key in ("layer", "temperature", "iterations", "output")),  # Python does not write it
     {"centering": "background:"},
     {"truncation": "cut:0"},
     {"metric": "nonsense"},

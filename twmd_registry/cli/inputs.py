@@ -112,8 +112,13 @@ def read_tasks(arguments: Arguments, *, join_documents: bool = False) -> list[Sc
             raise SpecError(f"{file.name} already contains references: {hint}.")
         system_sources = sources or file.sources()
         if not reference_files and file_references is None and system_sources is None:
+            if columns.references and file.rows:
+                file.rows[0].take(*columns.references)
             hint = "name a reference file before -i, or use a table with a column reference or references"
-            raise SpecError(f"no references for {file.name}: {hint} (for against=source, --src or a column source).")
+            there = f"; it has {', '.join(map(repr, file.rows[0].values))}" if file.rows else ""
+            raise SpecError(
+                f"no references for {file.name}: {hint}{there} (for against=source, --src or a column source)."
+            )
         references = shared if reference_files else file_references or [[] for _ in predictions]
         for number, other in (
             (len(references), reference_files[0].name if reference_files else ""),

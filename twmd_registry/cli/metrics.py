@@ -121,6 +121,8 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
         if (joined := re.search(r"[,\s]\s*(\w+)=", value)) and joined[1] in KEYS:
             words = " ".join(re.split(r"[,\s]+(?=\w+=)", text))
             raise SpecError(f"--set {text!r}: separate keys by spaces: --set {words}.")
+        if name in keys:
+            raise SpecError(f"--set {text!r}: {name} is set twice; pass it once.")
         keys[name] = value
     return keys
 

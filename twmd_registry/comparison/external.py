@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from twmd_registry.comparison.cells import EXTERNAL
-from twmd_registry.errors import InputError, SpecError
+from twmd_registry.errors import InputError, SpecError, shown
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 
 GivenScores: TypeAlias = "Sequence[float] | Sequence[Sequence[float]] | Mapping[str, Sequence[float]] | ExternalScores"
@@ -63,7 +63,7 @@ def external_scores(name: str, scores: GivenScores, systems: Sequence[str], segm
     elif isinstance(values, Sequence) and not isinstance(values, str | bytes):
         by_system = [values] if values and isinstance(values[0], Real) else [*values]
     else:
-        raise InputError(f"scores of {name}: expected a list of numbers for each system, not {values!r:.60}.")
+        raise InputError(f"scores of {name}: expected a list of numbers for each system, not {shown(values)}.")
     if len(by_system) != len(systems):
         raise InputError(f"scores of {name}: expected {len(systems)} systems, found {len(by_system)}.")
     checked = []
@@ -98,4 +98,4 @@ def check_scores(where: str, numbers: Sequence[float], segments: int) -> None:
     for row, number in enumerate(numbers):
         is_number = isinstance(number, Real) and not isinstance(number, bool)
         if not is_number or not -sys.float_info.max <= number <= sys.float_info.max:
-            raise InputError(f"{where}, row {row}: expected a finite number, not {number!r}.")
+            raise InputError(f"{where}, row {row}: expected a finite number, not {shown(number)}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -27,7 +27,7 @@ from twmd_registry.comparison.significance import (
 from twmd_registry.engine.input_warnings import check_sample
 from twmd_registry.engine.pairs import check_rows, check_segments
 from twmd_registry.engine.result import DOCUMENT_RESAMPLES, score_documents
-from twmd_registry.errors import InputError, SpecError
+from twmd_registry.errors import InputError, SpecError, check_types
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.diff import labels_of
 from twmd_registry.registry.names import LEXICAL_NAMES
@@ -46,8 +46,16 @@ MAX_RESAMPLES = 1_000_000
 """Limit for records from strangers, which could fill the memory."""
 
 
+@check_types(
+    systems=Iterable,
+    references=Iterable,
+    metrics=Iterable,
+    documents=Iterable,
+    scores=Mapping | None,
+    progress=Callable | None,
+)
 def compare_systems(
-    systems: Sequence[tuple[str, Sequence[str]]],
+    systems: Sequence[tuple[str, Sequence[str]]] | Mapping[str, Sequence[str]],
     references: Sequence[Sequence[str]],
     metrics: Sequence[ScoredMetric],
     *,
@@ -80,6 +88,7 @@ def compare_systems(
     Returns:
         The table, with a column per metric.
     """
+    systems = list(systems.items()) if isinstance(systems, Mapping) else systems
     resampling = resampling or Resampling()
     check_resampling(resampling, len(systems), len(references))
     checked = [(name, check_rows(texts, f"texts of {name}")) for name, texts in systems]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.errors import InputError
+from twmd_registry.errors import InputError, shown
 from twmd_registry.messages import name_rows, warn
 from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.metrics import CATALOGUE
@@ -210,8 +210,7 @@ def _different_lengths(number: int, references: list[Any]) -> str:
 
 
 def _describe(value: Any) -> str:
-    shown = " ".join(ascii(value).split())
-    return f"{type(value).__name__} {shown if len(shown) <= 40 else shown[:37] + '...'}"
+    return f"{type(value).__name__} {' '.join(shown(value, 40).split())}"
 
 
 class Pairs(NamedTuple):

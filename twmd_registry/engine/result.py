@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 
 from twmd_registry.engine.alignment import Alignment
-from twmd_registry.errors import InputError, SpecError, check_types
+from twmd_registry.errors import InputError, SpecError, check_types, shown
 from twmd_registry.registry.names import OUTPUTS, MetricName
+from twmd_registry.registry.references import is_missing
 from twmd_registry.registry.signature import Signature
 from twmd_registry.template import render
 
@@ -113,6 +114,8 @@ def score_documents(
         raise InputError(f"{len(documents)} names of documents for {len(statistics)} segments: pass one per segment.")
     rows = dict[str, list[int]]()
     for row, name in enumerate(documents):
+        if is_missing(name) or not isinstance(name, Hashable):
+            raise InputError(f"documents[{row}] must be a name; got {shown(name)}.")
         rows.setdefault(name, []).append(row)
     result = dict[str, DocumentScore]()
     for name, segments in rows.items():

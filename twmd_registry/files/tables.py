@@ -17,7 +17,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twmd_registry.errors import FileError, SpecError, refuse_repeated_keys
+from twmd_registry.errors import FileError, SpecError, refuse_repeated_keys, shown
 from twmd_registry.files import compressed
 from twmd_registry.files.compressed import PACKED, PARQUET
 from twmd_registry.files.lines import decode, find_encoding_problem, read_lines
@@ -29,7 +29,6 @@ DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # spreadsheets write ; if a comma i
 PARQUET_SUFFIXES = (".parquet", ".pq")
 TABLE_SUFFIXES = (*DELIMITERS, ".jsonl", ".ndjson", *PARQUET_SUFFIXES, ".json")
 USUAL_REFERENCES = ("references", "reference")
-_SHOWN = 60
 _LIST = re.compile(r"\[\s*(['\"].*|null\s*(,.*)?)?\]\s*", re.DOTALL)
 _BLANK_LINES = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t]*\r?\n)*")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
@@ -195,7 +194,7 @@ class TableRow(NamedTuple):
 
     def _check_text(self, value: Any, name: str) -> str:
         if not isinstance(value, str):
-            raise FileError(f"{self.where}: expected a text as {name}, not {_shorten(value)}.")
+            raise FileError(f"{self.where}: expected a text as {name}, not {shown(value)}.")
         try:
             value.encode("utf-8")  # JSON may hold a lone surrogate
         except UnicodeEncodeError as error:
@@ -267,7 +266,7 @@ class TableRow(NamedTuple):
         """Return a list of objects as rows. Errors call them `what` and their number."""
         value = self.take(name)
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            raise FileError(f"{self.where}: expected a list of objects as {name}, not {_shorten(value)}.")
+            raise FileError(f"{self.where}: expected a list of objects as {name}, not {shown(value)}.")
         return [TableRow(f"{self.where}, {what} {number}", item, number) for number, item in enumerate(value, 1)]
 
     def label(self, name: str) -> str:
@@ -309,13 +308,8 @@ def read_rating(
         number = math.nan
     if not (math.isfinite(number) and lowest <= number <= highest):
         expected = "a finite number" if math.isinf(highest) else f"a number from {lowest:g} to {highest:g}"
-        raise FileError(f"{where}: expected a {what}, {expected}, not {_shorten(value)}.")
+        raise FileError(f"{where}: expected a {what}, {expected}, not {shown(value)}.")
     return number
-
-
-def _shorten(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
 
 
 def read_rows(name: object, content: bytes, form: str, *, quoted_tsv: bool = False) -> list[TableRow]:
@@ -373,7 +367,7 @@ def read_array(name: object, text: str) -> list[dict[str, Any]] | None:
         return None
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         example = '[{"prediction": "...", "references": ["...", "..."]}]'
-        raise FileError(f"{name}: expected JSON lines or an array of objects, {example}, not {_shorten(value)}.")
+        raise FileError(f"{name}: expected JSON lines or an array of objects, {example}, not {shown(value)}.")
     return value
 
 
@@ -476,7 +470,7 @@ def _parse_row(raw: bytes) -> Values | None:
     except ValueError as error:
         return f"expected a JSON object ({error})"
     is_object = isinstance(values, dict) or not text.strip()
-    return values if is_object else f"expected a JSON object, not {_shorten(values)}"
+    return values if is_object else f"expected a JSON object, not {shown(values)}"
 
 
 def _not_utf8(error: UnicodeDecodeError) -> str:

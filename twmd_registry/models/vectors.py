@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.errors import ModelError, check_types
+from twmd_registry.errors import FileError, ModelError, check_types
 from twmd_registry.models.files import ModelFiles, is_static_folder, reading
 from twmd_registry.registry.paths import write_file
 
@@ -250,6 +250,8 @@ def save_vectors(vectors: Any, folder: str | Path) -> Path:
     import torch
     from safetensors.torch import save
 
+    if folder == "":
+        raise FileError("the name of the folder is empty: expected a folder to write.")
     if hasattr(vectors, "index_to_key"):
         words, rows = list(vectors.index_to_key), np.asarray(vectors.vectors, dtype=np.float32)
         rows = np.concatenate([np.zeros((1, rows.shape[1]), dtype=np.float32), _finite(rows, "these vectors")])

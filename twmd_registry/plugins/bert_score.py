@@ -20,7 +20,7 @@ from torch import Tensor
 
 from twmd_registry.encode.idf import write_frequencies
 from twmd_registry.engine.scorer import Scorer, load, score_all
-from twmd_registry.errors import SpecError
+from twmd_registry.errors import SpecError, check_types
 from twmd_registry.messages import warn
 from twmd_registry.models.fitted import FittedFile
 from twmd_registry.registry.bert_score import layer_of_model, model_of_language
@@ -66,6 +66,7 @@ class Hash(str):
     signature: str
 
 
+@check_types(idf=bool | Mapping | None, verbose=bool, return_hash=bool)
 def score(
     cands: Sequence[str],
     refs: Sequence[str] | Sequence[Sequence[str]],
@@ -139,6 +140,7 @@ _LATEST: list[BERTScorer] = []
 class BERTScorer:
     """Scores by one model, with the properties of ``bert_score.BERTScorer`` and a `signature`."""
 
+    @check_types(**dict.fromkeys(("all_layers", "idf", "rescale_with_baseline", "use_fast_tokenizer"), bool | None))
     def __init__(
         self,
         model_type: str | None = None,
@@ -232,11 +234,15 @@ class BERTScorer:
 
     def take_idf(self, weights: Mapping[int, float]) -> None:
         """Use the weights that bert_score's ``get_idf_dict`` returned; raise `SpecError` for any others."""
-        unseen: Callable[[], float] | None = getattr(weights, "default_factory", None)
-        documents = round(math.exp(unseen()) - 1) if unseen else 0
-        counts = {int(token): round((documents + 1) / math.exp(weight) - 1) for token, weight in weights.items()}
-        rounded = {token: math.log((documents + 1) / (count + 1)) for token, count in counts.items()}
-        if not unseen or any(abs(rounded[int(token)] - weight) > 1e-6 for token, weight in weights.items()):
+        unseen: Callable[[], float] = getattr(weights, "default_factory", None) or (lambda: math.nan)
+        try:
+            documents = round(math.exp(unseen()) - 1)
+            counts = {int(token): round((documents + 1) / math.exp(weight) - 1) for token, weight in weights.items()}
+            rounded = {token: math.log((documents + 1) / (count + 1)) for token, count in counts.items()}
+            is_theirs = all(abs(rounded[int(token)] - weight) <= 1e-6 for token, weight in weights.items())
+        except (TypeError, ValueError, ArithmeticError):
+            is_theirs = False
+        if not is_theirs:
             raise SpecError("idf: expected True, False, or a dict made by bert_score's get_idf_dict.")
         self._take(write_frequencies(self._backend.model, counts, documents))
 
@@ -274,6 +280,9 @@ class BERTScorer:
 
         The picture is written to `fname`, or else shown if matplotlib has a window or notebook.
         """
+        from twmd_registry.report.figures import require_matplotlib
+
+        require_matplotlib("plot_example needs matplotlib")
         import matplotlib as mpl
         import matplotlib.pyplot as plt
 

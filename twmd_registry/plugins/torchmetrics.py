@@ -13,7 +13,7 @@ from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import Counts
 from twmd_registry.engine.scorer import Scorer, load, score_segments
 from twmd_registry.engine.shared_passes import check_keeps_rows
-from twmd_registry.errors import InputError, missing_extra
+from twmd_registry.errors import InputError, check_types, missing_extra
 from twmd_registry.plugins import metric_classes
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
@@ -66,6 +66,7 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
     plot = torchmetrics.Metric._plot  # noqa: SLF001 (as torchmetrics' own metrics do)
     texts: list[torch.Tensor]
 
+    @check_types(as_dict=bool)
     def __init__(self, preset: str | None = None, *, as_dict: bool = False, **settings: Any) -> None:
         """Make the metric; no model is loaded yet.
 

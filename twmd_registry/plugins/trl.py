@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.scorer import Scorer, load
 from twmd_registry.engine.shared_passes import check_needs_no_sources
-from twmd_registry.errors import InputError, ModelError, SpecError
+from twmd_registry.errors import InputError, ModelError, SpecError, check_types
 from twmd_registry.messages import collect_warnings, menu, warn
 from twmd_registry.plugins import name_of
 from twmd_registry.registry.options import MetricKeys
@@ -191,6 +191,7 @@ def repeats_itself(text: str) -> bool:
     )
 
 
+@check_types(guard=bool, name=str | None)
 def reward_function(
     metric: str = "twmd",
     preset: str | None = None,

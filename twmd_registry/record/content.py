@@ -21,7 +21,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from twmd_registry.comparison.cells import EXTERNAL, MetricColumn, Resampling, SystemComparison, SystemScore, column_of
-from twmd_registry.errors import FileError, InputError, check_types, not_utf8, refuse_repeated_keys
+from twmd_registry.errors import FileError, InputError, check_types, not_utf8, refuse_repeated_keys, shown
 from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.version import __version__
@@ -242,7 +242,7 @@ def parse_record(text: str) -> Record:
     _check(table, dict, "record")
     for name, known in (("format", FORMAT), ("format_version", FORMAT_VERSION)):
         if table.get(name) != known or isinstance(table[name], bool | float):
-            raise FileError(f'expected {json.dumps(known)} as "{name}", not {_shown(table.get(name))}.')
+            raise FileError(f'expected {json.dumps(known)} as "{name}", not {shown(table.get(name))}.')
     record: Record = _read(Record, table, "record")
     resampling = record.resampling
     if resampling and (
@@ -267,7 +267,7 @@ def _read(target: Any, value: Any, where: str) -> Any:
         return _read(inner[0], value, where)
     if outer is Literal:
         if value not in inner:
-            raise FileError(f"{where} must be {', '.join(map(json.dumps, inner))}, not {_shown(value)}.")
+            raise FileError(f"{where} must be {', '.join(map(json.dumps, inner))}, not {shown(value)}.")
         return value
     if outer is tuple:
         _check(value, list, where)
@@ -308,9 +308,4 @@ def _check(value: Any, target: type, where: str) -> None:
         except OverflowError:  # an integer with hundreds of digits
             is_right = False
     if not is_right:
-        raise FileError(f"{where} must be {name}, not {_shown(value)}.")
-
-
-def _shown(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 40 else f"{shown[:37]}..."
+        raise FileError(f"{where} must be {name}, not {shown(value)}.")

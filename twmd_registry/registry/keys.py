@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, get_args
 
-from twmd_registry.errors import SpecError
+from twmd_registry.errors import SpecError, shown
 from twmd_registry.messages import menu
 from twmd_registry.registry.names import (
     CENTERINGS,
@@ -72,7 +72,7 @@ class Key:
         try:
             return self.read(value)
         except (ValueError, TypeError, LookupError) as error:
-            raise SpecError(f"{self.name}={value!r} is not possible: expected {self.accepts}.") from error
+            raise SpecError(f"{self.name}={shown(value, 200)} is not possible: expected {self.accepts}.") from error
 
     def format(self, value: Value) -> str:
         """Write a canonical value so that `parse` restores it."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypedDict
 
-from twmd_registry.errors import SpecError
+from twmd_registry.errors import SpecError, shown
 from twmd_registry.messages import menu
 from twmd_registry.registry.keys import KEYS, Place, SpecKeys
 from twmd_registry.registry.metric_spec import MetricSpec
@@ -44,22 +44,23 @@ class RunOptions:
         if type(self.device).__module__ == "torch":
             object.__setattr__(self, "device", str(self.device))
         if not isinstance(self.device, str):
-            raise SpecError(f'device={self.device!r} is not possible: expected a text, such as "cuda:1".')
+            raise SpecError(f'device={shown(self.device)} is not possible: expected a text, such as "cuda:1".')
         size = self.batch_tokens
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
-            raise SpecError(f"batch_tokens={size!r} is not possible: expected a whole number from 1.")
+            raise SpecError(f"batch_tokens={shown(size)} is not possible: expected a whole number from 1.")
         for name in ("any_language", "drop_missing"):
             if not isinstance(getattr(self, name), bool):
-                raise SpecError(f"{name}={getattr(self, name)!r} is not possible: expected True or False.")
+                raise SpecError(f"{name}={shown(getattr(self, name))} is not possible: expected True or False.")
         object.__setattr__(self, "keep_references", _read_bytes("keep_references", self.keep_references))
 
 
 def _read_bytes(name: str, value: object) -> int:
     """Read a number of bytes; raise SpecError for anything else."""
-    match = re.fullmatch(rf"(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})", str(value)) if type(value) in {int, str} else None
+    text = value if isinstance(value, str) else shown(value) if type(value) is int else ""
+    match = re.fullmatch(rf"([0-9]{{1,15}}(?:\.[0-9]{{1,15}})?) ?({'|'.join(_UNITS)})", text)
     if match is None:
         expected = 'a number of bytes from 0, or one with kB, MB or GB ("256MB")'
-        raise SpecError(f"{name}={value!r} is not possible: expected {expected}.")
+        raise SpecError(f"{name}={shown(value)} is not possible: expected {expected}.")
     return int(float(match[1]) * _UNITS[match[2]])
 
 

@@ -17,7 +17,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from twmd_registry.errors import SpecError
+from twmd_registry.errors import SpecError, shown
 from twmd_registry.messages import menu, warn
 from twmd_registry.registry.hashes import LENGTH, known_name
 from twmd_registry.registry.keys import key
@@ -252,7 +252,8 @@ def preset_named(metric: MetricName, name: str) -> Preset:
     """Return a metric's preset by name; raise SpecError, with the choices, if there is none."""
     named = presets_of(metric)
     if not isinstance(name, str) or name not in named:
-        raise SpecError(f"{metric} has no preset {name!r}; {menu(str(name), named)}.")
+        word = shown(name)
+        raise SpecError(f"{metric} has no preset {word}; {menu(word, named)}.")
     return named[name]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast, get_args
 
-from twmd_registry.errors import SpecError
+from twmd_registry.errors import SpecError, shown
 from twmd_registry.registry.names import CENTERINGS, AggregationKind, CenteringKind, RoutingKernel, Side
 
 MAX_LAYER, MAX_POWERS = 999, 16
@@ -41,7 +41,7 @@ class Layers:
         """Sort the numbers; raise SpecError for an impossible or missing number."""
         numbers: object = self.numbers
         if not isinstance(numbers, tuple) or not numbers or not all(map(_is_layer, numbers)):
-            raise SpecError(f"layers {numbers!r} are not possible: expected a tuple of whole numbers.")
+            raise SpecError(f"layers {shown(numbers)} are not possible: expected a tuple of whole numbers.")
         object.__setattr__(self, "numbers", tuple(sorted(set(numbers), key=lambda number: (number < 0, number))))
 
     @classmethod
@@ -54,14 +54,16 @@ class Layers:
         if isinstance(value, Layers):
             return value
         if not isinstance(value, str):
-            numbers: Iterable[Any] = value if isinstance(value, Iterable) else (value,)
+            numbers: Iterable[Any] = (
+                value if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray) else (value,)
+            )
             return cls(tuple(number.item() if hasattr(number, "item") else number for number in numbers))
         text = re.sub(r"\s*([,-])\s*", r"\1", value.strip())
         if match := re.fullmatch(r"last:([1-9][0-9]{0,2})", text):
             return cls(tuple(range(-int(match[1]), 0)))
         part = r"-[1-9][0-9]{0,2}|[0-9]{1,3}(-[0-9]{1,3})?"
         if not re.fullmatch(rf"({part})(,({part}))*", text):
-            raise SpecError(f"layers {value!r} are not possible.")
+            raise SpecError(f"layers {shown(value)} are not possible.")
         chosen: list[int] = []
         for numbers_text in text.split(","):
             first, dash, last = numbers_text.partition("-")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 
-from twmd_registry.errors import SpecError
+from twmd_registry.errors import SpecError, shown
 from twmd_registry.messages import menu
 from twmd_registry.registry.names import MetricName
 
@@ -80,5 +80,6 @@ CATALOGUE: dict[MetricName, Metric] = {name: import_module(f"{__name__}.{name}")
 def entry(metric: str) -> Metric:
     """Return a metric's declaration; raise SpecError, with a menu, for an unknown metric."""
     if not isinstance(metric, str) or metric not in set(MetricName):
-        raise SpecError(f"unknown metric {metric!r}; {menu(str(metric), MetricName)}.")
+        name = shown(metric)
+        raise SpecError(f"unknown metric {name}; {menu(name, MetricName)}.")
     return CATALOGUE[MetricName(metric)]
