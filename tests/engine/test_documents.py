@@ -221,9 +221,10 @@ def test_score_of_a_document_is_the_mean_of_its_segments_wherever_they_stand(sco
     assert all(own.ci is None for own in scores.by_document(DOCUMENTS, resamples=0).values())
     with pytest.raises(InputError, match="4 names of documents for 5 segments: pass one per segment"):
         scores.by_document(DOCUMENTS[:4])
-    for name in (None, float("nan"), ["b"]):
+    nameless: tuple[Any, ...] = (None, float("nan"), ["b"])
+    for name in nameless:
         with pytest.raises(InputError, match=r"documents\[4\] must be a name"):
-            scores.by_document([*DOCUMENTS[:4], name])  # type: ignore[list-item]
+            scores.by_document([*DOCUMENTS[:4], name])
 
 
 def test_interval_equals_the_one_of_resampled_segments(scores: ScoreSet) -> None:

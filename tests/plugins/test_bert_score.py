@@ -131,7 +131,8 @@ def test_scorer_computes_idf_on_its_own_texts(model: str) -> None:
             ours.BERTScorer(model, 2, **unused).score(CANDIDATES, SEVERAL),
             theirs.BERTScorer(model, 2, **unused).score(CANDIDATES, SEVERAL),
         )
-    for wrong in ({1: 0.3}, {1: 2.0}, defaultdict(str)):  # type: ignore[var-annotated]
+    wrongs: tuple[Any, ...] = ({1: 0.3}, {1: 2.0}, defaultdict(str))
+    for wrong in wrongs:
         with pytest.raises(SpecError, match="get_idf_dict"):
             ours.score(CANDIDATES, REFERENCES, model, 2, idf=wrong)
 
