@@ -116,6 +116,8 @@ class TestCommands:
             assert float(run(f"score {line} -b -w 7")[1]) == pytest.approx(expected, abs=1e-6)
 
     def test_record_of_a_table_is_verified_by_its_columns(self, folder: Path, run: Run) -> None:
+        store(folder, "rows.csv", [{**row, "Ref_2": "x", "referee": "y"} for row in rows_of("hyp", "reference")])
+        assert "rows.csv: not read: Ref_2; name all" in run("score -i rows.csv --prediction-column hyp -b")[2]
         store(folder, "rows.csv", rows_of("hyp", "gold"))
         assert run(f"score -i rows.csv --record rec.json {OPTIONS}")[0] == 0
         for line in (f"verify rec.json {OPTIONS}", f"verify rec.json -i rows.csv {OPTIONS}"):
@@ -212,6 +214,9 @@ def test_every_format_has_the_scores_of_documents(documents: Path, run: Run) -> 
     assert rows[0]["documents"] == {
         name: pytest.approx(scores.as_dict(), abs=1e-6) for name, scores in expected.items()
     }
+    (documents / "same.docs").write_text("news\td1\nchat\td1\nnews\td1\n", encoding="utf-8")
+    renamed = json.loads(run(f"{SCORE.replace('my', 'same')} --format json")[1])[0]["documents"]
+    assert renamed == {"news/d1": rows[0]["documents"]["d1"], "chat/d1": rows[0]["documents"]["d2"]}
     first = BLEU().corpus_score([GOOD[0], GOOD[2]], [[REFERENCES[0], REFERENCES[2]]]).score
     assert rows[1]["documents"]["d1"]["score"] == pytest.approx(first)
     shown = f"{rows[0]['documents']['d1']['score']:.4f} ({rows[0]['documents']['d1']['mean']:.4f} ± "
@@ -294,6 +299,7 @@ class TestSentences:
         (result,) = twmd_registry.read_record("out.json").systems[0].results
         line = f"{result.score:.6f} ref.jsonl -i hyp.jsonl --doc-column talk"
         assert run(f"verify {shlex.quote(result.signature)} {line}")[0] == 0
+        assert "a number as printed" in run(f"verify {shlex.quote(result.signature)} {line.partition(' ')[2]}")[2]
 
     def test_lines_of_a_document_are_matched_too(self, documents: Path, run: Run) -> None:
         (found,) = json.loads(run("score ref.txt -i good.txt --docs my.docs --set align=sentences --format json")[1])

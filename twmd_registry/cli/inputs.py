@@ -181,7 +181,9 @@ def _read_with_documents(path: Path, columns: Columns, arguments: Arguments, *, 
         from twmd_registry.judgments.mt_metrics_eval import read_docs
 
         segments = len(file.lines if file.rows is None else file.rows)
-        file = file._replace(documents=tuple(document for _, document in read_docs(docs, segments)))
+        rows = read_docs(docs, segments)
+        is_unique = len(set(rows)) == len({document for _, document in rows})
+        file = file._replace(documents=tuple(name if is_unique else f"{domain}/{name}" for domain, name in rows))
     elif file.rows is not None and any(column in row.values for row in file.rows):
         file = file._replace(documents=tuple(row.label(str(column)) for row in file.rows))
     return file._replace(join_documents=join_documents and bool(file.documents))

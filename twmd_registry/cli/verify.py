@@ -115,13 +115,14 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
     if arguments.value is None:
         line = "twmd verify SIGNATURE VALUE REF -i HYP"
         raise SpecError(f"with a signature, pass the number exactly as published, then the reference files: {line}.")
+    from twmd_registry.engine.pairs import Segments
+    from twmd_registry.record.verify import match_number, verify_number
+
     spec = parse_signature(arguments.what).spec
+    match_number(arguments.value)  # a file in its place would not be a reference
     tasks = read_tasks(arguments, join_documents=any(member.align for member in spec.members_or_self))
     if len(tasks) != 1:
         raise SpecError(f"a number can be verified for one system only, not for {len(tasks)}: name one file after -i.")
-    from twmd_registry.engine.pairs import Segments
-    from twmd_registry.record.verify import verify_number
-
     texts = Segments(tasks[0].predictions, tasks[0].references, tasks[0].sources)
     _announce([arguments.what], tasks)
     scores, agrees, margin, per_cent = verify_number(arguments.what, arguments.value, texts, **limits)

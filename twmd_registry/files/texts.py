@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
@@ -119,11 +120,21 @@ def read_system(file: TextFile, columns: Columns) -> tuple[list[str], list[list[
         return file.texts(file.lines), None
     check_present(file.rows, columns.prediction)
     predictions = file.texts(row.text(columns.prediction) for row in file.rows)
+    _warn_of_more_references(file, columns)
     names = columns.references or USUAL_REFERENCES
     if not any(name in row.values for row in file.rows for name in names):
         return predictions, None
     cells = file.segments(row.reference_cells(columns.references) for row in file.rows)
     return predictions, [present_references(texts) for texts in cells]
+
+
+def _warn_of_more_references(file: TextFile, columns: Columns) -> None:
+    """Warn of numbered columns beside the column of references that is read."""
+    names = list(file.rows[0].values) if file.rows and not columns.references else []
+    more = [name for name in names if re.fullmatch(r"ref(erence)?s?[ _.-]?[0-9]+", name, re.IGNORECASE)]
+    if more and not set(names).isdisjoint(USUAL_REFERENCES):
+        hint = "name all columns to read with --reference-column"
+        warn(f"{file.name}: not read: {', '.join(more)}; {hint}.")
 
 
 def read_references(files: Sequence[TextFile], columns: Columns) -> list[list[str]]:
@@ -132,6 +143,7 @@ def read_references(files: Sequence[TextFile], columns: Columns) -> list[list[st
     for file in files:
         rows: Iterable[Sequence[str | None]] = ([line] for line in file.lines)
         if file.rows is not None:
+            _warn_of_more_references(file, columns)
             rows = [row.reference_cells(columns.references) for row in file.rows]
         streams.append(file.segments(rows))
         if len(streams[-1]) != len(streams[0]):

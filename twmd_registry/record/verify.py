@@ -437,6 +437,14 @@ def _score_problems(then: SystemScore, now: SystemScore, segments: int | None, t
     return problems
 
 
+def match_number(value: str) -> re.Match[str]:
+    """Match a printed number, the digits after its point and a per-cent sign; raise SpecError for anything else."""
+    match = re.fullmatch(r"(-?(?=\.?[0-9])[0-9]*\.?([0-9]*))( ?%)?", value.strip())
+    if not match:
+        raise SpecError(f"expected a number as printed in a paper, such as 0.8614 or 86.1, not {value!r}.")
+    return match
+
+
 def verify_number(
     signature: str,
     value: str,
@@ -455,9 +463,7 @@ def verify_number(
     Returns:
         The scores now, whether the number agrees, the allowed difference, and whether it was read as per cent.
     """
-    match = re.fullmatch(r"(-?[0-9]*\.?([0-9]*))( ?%)?", value.strip())
-    if not match or not any(c.isdigit() for c in match[1]):
-        raise SpecError(f"expected a number as printed in a paper, such as 0.8614 or 86.1, not {value!r}.")
+    match = match_number(value)
     printed, rounding = float(match[1]), 0.5 * 10.0 ** -len(match[2])
     signed = parse_signature(signature)
     local_files = resolve_local_files(local_files or LocalFiles(), [signed.spec])
