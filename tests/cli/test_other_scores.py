@@ -187,8 +187,8 @@ def test_arrays_tensors_and_tables_are_accepted(given: Any, texts: Texts) -> Non
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"metrics": ["twmd"]}, "twmd is not a SacreBLEU metric"),
-        ({"metrics": ["BLEU|nrefs:1"]}, "not a SacreBLEU metric"),
+        ({"metrics": ["twmdd"]}, "did you mean 'twmd'"),
+        ({"metrics": ["BLEU|nrefs:1"]}, "SacreBLEU"),
         ({"scores": {"chrF2": [[0.5, 0.5]]}}, "another name"),
         ({"scores": {"": [[0.5, 0.5]]}}, "without blanks"),
         ({"systems": [("a", ["x", None])]}, r"texts of a\[1\] must be a text"),

@@ -108,7 +108,7 @@ OPEN = make_spec("twmd", model="a/b", layer=1)
             ["twmd layer=4 temperature=0.1", "twmd layer=6 temperature=0.1", "twmd layer=6 temperature=0.5"],
         ),
         ([make_spec("twmd"), make_spec("twmd", ngram=2)], ["twmd", "twmd ngram=2"]),
-        ([OPEN.replace(fingerprint="0" * 12), OPEN], [f"twmd model=a/b@{'0' * 12}", "twmd model=a/b"]),
+        ([OPEN.replace(fingerprint="0" * 12), OPEN], [f"twmd model=b@{'0' * 12}", "twmd model=b"]),
         (
             [
                 *(make_spec("ensemble", members=members) for members in ("twmd;layer=4,2*sbert", "twmd;layer=6,sbert")),
@@ -117,6 +117,14 @@ OPEN = make_spec("twmd", model="a/b", layer=1)
             ["ensemble(twmd layer=4,2*sbert)", "ensemble(twmd layer=6,sbert)", "twmd"],
         ),
         ([make_spec("ensemble", members="twmd,sbert")], ["ensemble"]),
+        (
+            [make_spec("twmd", adapter=f"/a/long/path/to/seed{seed}") for seed in (1, 2)],
+            ["twmd adapter=seed1", "twmd adapter=seed2"],
+        ),
+        (
+            [make_spec("twmd"), make_spec("twmd", model="sentence-transformers/all-mpnet-base-v2", layer=8)],
+            ["twmd model=all-MiniLM-L6-v2", "twmd model=all-mpnet-base-v2"],
+        ),
         ([make_spec("twmd")] * 3, ["twmd", "twmd#2", "twmd#3"]),
         ([], []),
     ],

@@ -18,10 +18,10 @@ from tests.report.reports import NASTY, Page, column, comparison, nasty_report, 
 from twmd_registry.cli import main
 from twmd_registry.comparison.cells import Resampling, SystemComparison
 from twmd_registry.comparison.systems import compare_systems
+from twmd_registry.comparison.verdict import verdict
 from twmd_registry.record.content import parse_record
 from twmd_registry.report import html_report
 from twmd_registry.report.html_report import BINS, correlations, counts_by_bin, legible, report_page
-from twmd_registry.report.verdict import verdict
 
 REFERENCES = ["a cat was sitting on the mat", "it is raining", "the shop opens at nine", "she sold her old red bicycle"]
 GOOD = ["the cat sat on the mat", "it rains", "the shop opens at nine", "she sold the old bicycle"]

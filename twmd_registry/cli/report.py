@@ -10,7 +10,7 @@ from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import ScoringTask, read_tasks
 from twmd_registry.cli.metrics import options_of, parse_metrics
 from twmd_registry.cli.score import DEFAULT_RESAMPLES, check_output, sacrebleu_seed, score_and_compare
-from twmd_registry.cli.terminal import printed, progress_bar
+from twmd_registry.cli.terminal import HEADER, complain, printed, progress_bar
 from twmd_registry.comparison.cells import Resampling
 from twmd_registry.errors import SpecError
 from twmd_registry.judgments.sets import content_of, read_all_rated, title_of
@@ -78,6 +78,7 @@ def report_command(arguments: Arguments) -> int:
         return _report_agreement(arguments)
     tasks = _read_reported(arguments)
     from twmd_registry.comparison.tables import text_table
+    from twmd_registry.comparison.verdict import verdict
     from twmd_registry.metaeval.overlap import warn_about_overlap
     from twmd_registry.report.html_report import align_highlight, report_page
     from twmd_registry.report.segments import choose_highlights
@@ -107,6 +108,7 @@ def report_command(arguments: Arguments) -> int:
             sources=next((task.sources for task in tasks if task.sources is not None), None),
         )
         write_file(arguments.output, page.encode())
+    complain("twmd:", HEADER, " ".join(verdict(comparison)))
     print(f"wrote {arguments.output}")
     return 0
 

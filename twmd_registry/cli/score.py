@@ -170,6 +170,7 @@ def _check_scores(
 
 def _check_local(arguments: Arguments) -> None:
     """Refuse options that do not fit each other or the local engine."""
+    refuse(["output"], "requires --engine ray: use --record FILE to keep the scores, or > FILE to keep what is printed")
     refuse(RAY, "requires --engine ray: add it, or leave this out")
     for is_used, name, test in (
         (arguments.paired_bs, "paired_bs_n", "--paired-bs"),

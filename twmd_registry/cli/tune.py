@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ from twmd_registry.registry.spec import make_spec
 if TYPE_CHECKING:
     from twmd_registry.judgments.rated import RatedSegments
     from twmd_registry.metaeval.tune import Trial
+    from twmd_registry.registry.options import RunOptions
 
 
 SHOWN_TRIALS = 12
@@ -38,7 +39,7 @@ TRIED = "Values of a key to try (temperature=0.1,0.2 ngram=1,2; default: at most
 
 @command("tune", example="twmd tune wmt:wmt15.jsonl wmt:wmt16.jsonl -m twmd", note=declare.RATED)
 @declare.argument("data", nargs=-1, required=True, type=declare.DATA, metavar="DATA...")
-@declare.metrics((), f"Metrics by name: {', '.join(MetricName)}.", required=True)
+@declare.metrics((), f"Metrics by name: {', '.join(MetricName)} (default: twmd).")
 @declare.many("--set", "KEY=VALUE", "Set a key for all trials: model=MODEL (default: embedded), or any other key.")
 @declare.many("--layers", "K", "Hidden states to try (default: all from 1).", type=int)
 @declare.many("--try tried", "KEY=VALUE,..", TRIED)
@@ -51,7 +52,7 @@ def tune_command(arguments: Arguments) -> int:
 
     Tries every setting of the grid and prints the best. With -o, writes trials, surfaces and a preset.
     """
-    metrics = list(dict.fromkeys(arguments.metrics))
+    metrics = list(dict.fromkeys(map(MetricName, arguments.metrics))) or [MetricName.TWMD]
     keys = {key for metric in metrics for key in entry(metric).keys}
     fixed = parse_assignments(arguments.set)
     model, layer = fixed.pop("model", "embedded"), fixed.pop("layer", None)
@@ -93,15 +94,17 @@ def tune_command(arguments: Arguments) -> int:
         if len(specs) * SEGMENTS_PER_SETTING > segments:
             many = f"{len(specs)} settings on {segments} rows: the best setting is partly due to chance"
             warn(f"{many}. Rate more, or try fewer with --try and --layers, and check the choice on other data.")
-        usual = None if model in {"embedded", EMBEDDED_MODEL} else model
-        defaults = tune([make_spec(metric, model=usual) for metric in metrics], list(data.values()), options)
+        defaults = _measure_defaults(metrics, model, data, options)
     by_metric = {metric: [trial for trial in trials if trial[0].metric == metric] for metric in metrics}
     digits = None if arguments.format == "json" else 4
     best = {
         trial.spec.metric: _shown(by_metric[trial.spec.metric], trial, list(data.values()), digits)
         for trial in defaults
     }
-    heads = {metric: f"{metric}: {len(trials)} settings on {segments} segments" for metric, trials in by_metric.items()}
+    heads = {
+        metric: f"{said}\n\n{metric}: {len(by_metric[metric])} settings on {segments} segments"
+        for metric, said in ((default.spec.metric, _verdict(by_metric, default, data)) for default in defaults)
+    }
     tables = (_table(rows, SUFFIXES[arguments.format], heads[metric]) for metric, rows in best.items())
     with printed(as_json(best) if arguments.format == "json" else "\n\n".join(tables)):
         if arguments.output:
@@ -112,6 +115,34 @@ def tune_command(arguments: Arguments) -> int:
         example = f"twmd score ref.txt -i system.txt -m {metrics[0]} --preset {name}"
         complain("twmd:", HEADER, f"wrote {listed} into {arguments.output}. Next: '{use}', then '{example}'.")
     return 0
+
+
+def _measure_defaults(
+    metrics: Sequence[str], model: str, data: Mapping[str, RatedSegments], options: RunOptions
+) -> list[Trial]:
+    """Measure every metric's default, and warn if it was trained on these references."""
+    from twmd_registry.engine.scorer import Scorer
+    from twmd_registry.metaeval.overlap import warn_about_overlap
+    from twmd_registry.metaeval.tune import tune
+
+    usual = None if model in {"embedded", EMBEDDED_MODEL} else model
+    specs = [make_spec(metric, model=usual) for metric in metrics]
+    for source, rated in data.items():
+        names, scorers = [f"the default of {metric}" for metric in metrics], [Scorer(spec, options) for spec in specs]
+        warn_about_overlap(names, scorers, rated.references, title_of(source))
+    return tune(specs, list(data.values()), options)
+
+
+def _verdict(by_metric: Mapping[MetricName, Sequence[Trial]], default: Trial, data: Mapping[str, RatedSegments]) -> str:
+    """Say whether a metric's best setting agrees better than its default."""
+    from twmd_registry.metaeval.tune import half_width
+
+    best = by_metric[default.spec.metric][0].pearson
+    if not best > default.pearson:
+        return "'default' agrees best: keep it."
+    if best - half_width(best, list(data.values())) > default.pearson:
+        return "The best setting agrees better than 'default'."
+    return "The best setting is not clearly better than 'default'."
 
 
 def read_tried(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
@@ -143,13 +174,17 @@ def _shown(
     """Return the rows to print: the best trials and the default, each with half the width of its interval."""
     from twmd_registry.metaeval.tune import half_width, varied_keys
 
+    shown = (*trials[:SHOWN_TRIALS], default)
     names = varied_keys(trials)
     rows = list[dict[str, object]]()
-    for place, trial in enumerate((*trials[:SHOWN_TRIALS], default)):
+    for place, trial in enumerate(shown):
         half = half_width(trial.pearson, data)
         ci = half if digits is None else UNDEFINED if math.isnan(half) else f"{half:.{digits}f}"
         what = "default" if trial is default else "" if place else "best"
         rows.append(_row(trial, names, digits) | {"ci": ci, "setting": what})
+    if digits:  # a key with one value wherever it has any, such as a batch's size, says nothing of its own
+        implied = [name for name in names if len({row[name] for row in rows} - {MISSING}) < 2]
+        rows = [{name: cell for name, cell in row.items() if name not in implied or name == "layer"} for row in rows]
     return rows
 
 
@@ -175,7 +210,9 @@ def _table(rows: Sequence[dict[str, object]], form: str, title: str = "") -> str
     return as_text(TextTable(title, tuple(rows[0]), cells), form, list(rows[0]).index("pearson"))
 
 
-def _write(folder: Path, name: str, by_metric: dict[str, list[Trial]], data: dict[str, RatedSegments]) -> list[str]:
+def _write(
+    folder: Path, name: str, by_metric: Mapping[MetricName, list[Trial]], data: dict[str, RatedSegments]
+) -> list[str]:
     """Write every trial, a surface per metric if matplotlib is installed, the preset, and hashes of its data.
 
     Returns:

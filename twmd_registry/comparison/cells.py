@@ -126,8 +126,17 @@ class SystemComparison(NamedTuple):
     resampling: Resampling | None = None
     documents: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        """Return the tables of the terminal."""
+        from twmd_registry.comparison.tables import text_table
+
+        return text_table(self, None)
+
     def _repr_html_(self) -> str:
-        return render("comparison.html", "comparison", comparison=self, significant=SIGNIFICANT)
+        from twmd_registry.comparison.verdict import verdict
+
+        said = " ".join(verdict(self)) if self.resampling and self.resampling.test else ""
+        return render("comparison.html", "comparison", comparison=self, significant=SIGNIFICANT, verdict=said)
 
 
 def column_of(scores: ScoreSet) -> MetricColumn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -36,8 +37,8 @@ if TYPE_CHECKING:  # comparing by SacreBLEU's metrics alone needs no torch
     from twmd_registry.engine.result import ScoreSet
     from twmd_registry.engine.scorer import Scorer
 
-ScoredMetric: TypeAlias = "tuple[Scorer, Sequence[ScoreSet]] | str | ExternalScores"
-"""One of our metrics with every system's scores, the name of one of SacreBLEU's, or another program's scores."""
+ScoredMetric: TypeAlias = "Scorer | tuple[Scorer, Sequence[ScoreSet]] | str | ExternalScores"
+"""A metric's name, one of our metrics with every system's scores, or another program's scores."""
 SCALE = 100.0
 """SacreBLEU's scale, on which intervals are computed."""
 Streams = list[list[str | None]]
@@ -73,8 +74,8 @@ def compare_systems(
     Args:
         systems: Names and predictions, the baseline first.
         references: The references of every segment.
-        metrics: In the order of the columns: our metrics with their scores of these systems (scale to 1), and names of
-            SacreBLEU's metrics (scale to 100).
+        metrics: In the order of the columns: names of our metrics, or scorers with their scores of these systems (scale
+            to 1), and names of SacreBLEU's metrics (scale to 100).
         resampling: The test and intervals.
         short: Whether to show short signatures.
         segments: Whether SacreBLEU's metrics score every segment too.
@@ -99,11 +100,16 @@ def compare_systems(
             )
     if any(text != [] for text in references):  # else they are compared with their sources
         references = check_segments(checked[0][1], references).references
-    for metric in metrics:
-        if not (is_lexical(metric) if isinstance(metric, str) else isinstance(metric, tuple)):
-            raise SpecError(
-                f"{metric} is not a SacreBLEU metric: pass one of ours as a pair of a scorer and its scores."
-            )
+    is_named = [
+        not (is_lexical(metric) if isinstance(metric, str) else isinstance(metric, tuple)) for metric in metrics
+    ]
+    if any(is_named):
+        from twmd_registry.engine.scorer import check_scorers, score_all
+
+        scorers = check_scorers(list(itertools.compress(metrics, is_named)))
+        sets = [score_all(scorers, texts, references) for _, texts in checked]
+        made = iter(zip(scorers, zip(*sets, strict=True), strict=True))
+        metrics = [next(made) if named else metric for metric, named in zip(metrics, is_named, strict=True)]
     numbers = range(max(1, *map(len, references)))  # SacreBLEU's layout: None where a segment has fewer references
     streams = [[texts[k] if k < len(texts) else None for texts in references] for k in numbers]
     others = [

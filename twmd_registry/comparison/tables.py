@@ -39,13 +39,15 @@ def paper_table(comparison: SystemComparison, digits: int | None, form: str) -> 
 
 
 def _one_system(comparison: SystemComparison, digits: int | None) -> str:
+    outputs = [output for output in OUTPUTS if any(output in column.cells[0].sides for column in comparison.columns)]
     rows = []
     for column in comparison.columns:
         cell = column.cells[0]
-        sides = [number(column, cell.sides[output], digits) if output in cell.sides else "-" for output in OUTPUTS]
+        sides = [number(column, cell.sides[output], digits) if output in cell.sides else "-" for output in outputs]
         rows.append([column.name, comparison.systems[0], _score(column, cell, digits), *sides])
-    headers, align = ["metric", "system", "score", *OUTPUTS], ("left", "left", *("right",) * 4)
-    return write_table(headers, rows, "txt", align)
+    return write_table(
+        ["metric", "system", "score", *outputs], rows, "txt", ("left", "left", *["right"] * len(rows[0][2:]))
+    )
 
 
 def _side_by_side(comparison: SystemComparison, digits: int | None, form: str) -> str:

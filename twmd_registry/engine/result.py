@@ -186,10 +186,10 @@ class ScoreSet:
         return f"{type(self).__name__}({shown})\n  {self.signature}"
 
     def _repr_html_(self) -> str:
-        """Return the table that a notebook shows: score with bootstrap interval, sides, counts and signature."""
+        """Return a notebook's table: score with bootstrap interval, sides, counts that are not zero, and signature."""
         resamples = DOCUMENT_RESAMPLES if len(self) <= MAX_NOTEBOOK_SEGMENTS else 0
         (whole,) = self.by_document([""] * len(self), resamples).values()
-        counts = {name: getattr(self.counts, name) for name in NOTED}
+        counts = {name: count for name in NOTED if (count := getattr(self.counts, name))}
         return render("scores.html", "engine", scores=self, whole=whole, counts=counts)
 
     def __len__(self) -> int:

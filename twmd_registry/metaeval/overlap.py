@@ -101,7 +101,7 @@ def warn_about_overlap(
     labels: Iterable[str], scorers: Iterable[Scorer], references: Sequence[str | Sequence[str]], data: str
 ) -> tuple[str, ...]:
     """Warn about metrics that were trained or tuned on these references; return the warnings."""
-    (rows, hashes), sentences = _hash_all(references), list[str]()
+    (rows, hashes), trained = _hash_all(references), dict[str, list[str]]()
     for label, scorer in zip(labels, scorers, strict=True):
         known, parts, names = np.zeros(len(references), dtype=bool), dict[str, None](), dict[str, None]()
         for part, by_name in training_hashes(scorer).items():
@@ -112,8 +112,12 @@ def warn_about_overlap(
                     parts[part] = names[name.partition(" (")[0]] = None
         if parts:
             share = f"{known.sum()} of {len(known)} rows of {data} ({known.mean():.1%}; from {', '.join(names)})"
-            trained = f"{label} was trained or tuned ({'; '.join(parts)}) on references of {share}"
-            sentences.append(f"{trained}: agreement with them says little about other texts.")
+            trained.setdefault(f"trained or tuned ({'; '.join(parts)}) on references of {share}", []).append(label)
+    sentences = tuple(
+        f"{', '.join(named)} {'was' if len(named) == 1 else 'were'} {what}: agreement with them says little about "
+        "other texts."
+        for what, named in trained.items()
+    )
     for sentence in sentences:
         warn(sentence)
-    return tuple(sentences)
+    return sentences

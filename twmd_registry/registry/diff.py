@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.signature import Signature, changes_between, parse_signature
+
+MAX_LABEL = 48
+"""Characters of a label's keys beyond which labels have only the keys that tell the settings apart."""
 
 
 class Difference(NamedTuple):
@@ -123,19 +127,47 @@ def labels_of(specs: Sequence[MetricSpec]) -> list[str]:
     for spec, values in zip(specs, texts, strict=True):
         if spec.fingerprint:
             values["model"] += f"@{spec.fingerprint}"
+    for name in ("model", "adapter"):
+        _shorten([values for values in texts if name in values], name)
     labels = list[str]()
     members = _member_labels(specs)
     for spec, values in zip(specs, texts, strict=True):
         others = [text for other, text in zip(specs, texts, strict=True) if other.metric == spec.metric]
-        differing = [name for name in values if any(values[name] != other.get(name) for other in others)]
-        if "layer" in differing and len({text["aggregation"] for text in others if "aggregation" in text}) == 1:
-            differing = [name for name in differing if name != "aggregation"]  # only a single layer has none
+        differing = _differing(values, others)
+        if any(sum(len(f" {name}={text[name]}") for name in _differing(text, others)) > MAX_LABEL for text in others):
+            differing = _fewest(values, others, differing)
         keys = "".join(f" {name}={values[name]}" for name in differing)
         labels.append(f"{spec.metric}({members[spec]})" if differing and spec.members else f"{spec.metric}{keys}")
     return [
         label if label not in labels[:i] else f"{label}#{labels[: i + 1].count(label)}"
         for i, label in enumerate(labels)
     ]
+
+
+def _shorten(texts: Sequence[dict[str, str]], name: str) -> None:
+    """Leave out folders and hashes of a key's values, as long as different values stay different."""
+    for shorter in (lambda value: value.rstrip("/").rpartition("/")[2], lambda value: value.partition("@")[0]):
+        short = {values[name]: shorter(values[name]) for values in texts}
+        if len(set(short.values())) == len(short) > 1:
+            for values in texts:
+                values[name] = short[values[name]]
+
+
+def _differing(values: dict[str, str], others: Sequence[dict[str, str]]) -> list[str]:
+    differing = [name for name in values if any(values[name] != other.get(name) for other in others)]
+    if "layer" in differing and len({text["aggregation"] for text in others if "aggregation" in text}) == 1:
+        return [name for name in differing if name != "aggregation"]  # only a single layer has none
+    return differing
+
+
+def _fewest(values: dict[str, str], others: Sequence[dict[str, str]], differing: Sequence[str]) -> list[str]:
+    """Return the fewest keys that tell a setting from all others that differ from it."""
+    rivals = [text for text in others if any(text.get(name) != values.get(name) for name in differing)]
+    for number in range(1, len(differing)):
+        for names in itertools.combinations(differing, number):
+            if all(any(text.get(name) != values[name] for name in names) for text in rivals):
+                return list(names)
+    return list(differing)
 
 
 def _member_labels(specs: Sequence[MetricSpec]) -> dict[MetricSpec, str]:

@@ -17,6 +17,7 @@ import numpy as np
 from twmd_registry.comparison.cells import SIGNIFICANT, MetricColumn, SystemComparison
 from twmd_registry.comparison.significance import COUNT_ROUNDING, MEAN_ROUNDING
 from twmd_registry.comparison.tables import describe_test, number, signature_lines
+from twmd_registry.comparison.verdict import short_names, verdict
 from twmd_registry.engine.alignment import Alignment, heat_maps
 from twmd_registry.engine.input_warnings import describe_small_samples
 from twmd_registry.engine.result import ScoreSet
@@ -36,7 +37,6 @@ from twmd_registry.report.segments import (
     segment_scores,
     word_frequencies,
 )
-from twmd_registry.report.verdict import verdict
 from twmd_registry.template import render
 
 CORRELATIONS: tuple[Statistic, ...] = ("pearson", "spearman", "kendall")
@@ -114,7 +114,7 @@ def report_page(
         small=describe_small_samples({"": len(columns[0].cells[0].scores)}),
         verdict=verdict(comparison),
         difference=_difference,
-        forests=[_forest(column) for column in columns]
+        forests=[_forest(column, short_names(comparison.systems)) for column in columns]
         if comparison.resampling and columns[0].cells[0].resampled and columns[0].cells[1:]
         else [],
         groupings=(groupings := _groupings(references)),
@@ -223,15 +223,15 @@ def _difference(column: MetricColumn, i: int, j: int) -> Difference:
     return Difference(value, low, high, low > edge or high < -edge, shown, " to ".join(ends))
 
 
-def _forest(column: MetricColumn) -> str:
+def _forest(column: MetricColumn, names: Sequence[str]) -> str:
     """Draw every system's difference from the baseline, with its interval, as SVG."""
     rows = [_difference(column, i, 0) for i in range(1, len(column.cells))]
     ends = [0.0, *(end for row in rows for end in (row.low, row.high))]
     low, high = min(ends), max(ends)
     scale = (WIDTH - 2 * SIDE) / ((high - low) or 1.0)
     places = [
-        (SIDE + (row.low - low) * scale, SIDE + (row.value - low) * scale, SIDE + (row.high - low) * scale, row.apart)
-        for row in rows
+        (name, *(SIDE + (end - low) * scale for end in (row.low, row.value, row.high)), row.apart)
+        for name, row in zip(names[1:], rows, strict=True)
     ]
     label = f"difference from the baseline by {column.name}"
     return render("forest.svg", label=label, width=WIDTH, zero=SIDE - low * scale, places=places)
@@ -258,16 +258,18 @@ def _multiple(column: MetricColumn, about: str, groups: Sequence[np.ndarray]) ->
     ends = [end for *_, mean, error in drawn for end in (mean - error, mean + error)] or [0.0, 1.0]
     low, high = min(ends), max(ends)
     bottom, step = HEIGHT - BOTTOM, (WIDTH - 2 * SIDE) / max(len(groups), 1)
-    scale = (bottom - TOP) / ((high - low) or 1.0)
+    floor = bottom - TOP  # the lowest mark is above the label of the lower end
+    scale = (floor - TOP) / ((high - low) or 1.0)
     shift = min(12.0, 0.7 * step / len(scores))
     marks = []
     for i, k, mean, error in drawn:
         x = SIDE + step * (k + 0.5) + shift * (i - (len(scores) - 1) / 2)
-        y, reach = bottom - (mean - low) * scale, error * scale
+        y, reach = floor - (mean - low) * scale, error * scale
         marks.append((line_style(i), x, y, y - reach, y + reach))
     size, ends_shown = (WIDTH, HEIGHT, bottom, SIDE), (_shown(column, low), _shown(column, high))
     label = f"mean {column.name} by {about}"
-    return render("multiple.svg", size=size, label=label, ends=ends_shown, marks=marks, groups=len(groups), step=step)
+    extremes = ("shortest", "longest") if "length" in about else ("rare", "frequent")
+    return render("multiple.svg", size=size, label=label, ends=ends_shown, marks=marks, extremes=extremes)
 
 
 def _groupings(references: Sequence[Sequence[str]]) -> dict[str, dict[str, np.ndarray]]:

@@ -29,8 +29,8 @@ _INNER = r"['\u2019\-\u2010.,:]"
 """Punctuation inside a word: ``don't``, ``well-known``, ``1,000.5``, ``U.S``."""
 _PIECE = regex.compile(rf"(?:{_BLANK}{_MARK}*)+|{_WORD}(?:{_INNER}{_WORD})*|(?!{_MARK})(?={_ALONE}){_CLUSTER}|{_MARK}+")
 _NUMBER_WORDS = frozenset(
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "  # noqa: SIM905
-    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion first "
+    "zero two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "  # noqa: SIM905
+    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion "
     "second third fourth fifth sixth seventh eighth ninth tenth once twice half double dozen".split()
 )
 _DATES = frozenset(
