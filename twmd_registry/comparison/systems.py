@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # comparing by SacreBLEU's metrics alone needs no torch
     from twmd_registry.engine.result import ScoreSet
     from twmd_registry.engine.scorer import Scorer
 
-ScoredMetric: TypeAlias = "Scorer | tuple[Scorer, Sequence[ScoreSet]] | str | ExternalScores"
+ScoredMetric: TypeAlias = "tuple[Scorer, Sequence[ScoreSet]] | str | ExternalScores"
 """A metric's name, one of our metrics with every system's scores, or another program's scores."""
 SCALE = 100.0
 """SacreBLEU's scale, on which intervals are computed."""
@@ -106,7 +106,8 @@ def compare_systems(
     if any(is_named):
         from twmd_registry.engine.scorer import check_scorers, score_all
 
-        scorers = check_scorers(list(itertools.compress(metrics, is_named)))
+        wanted: list[Any] = list(itertools.compress(metrics, is_named))
+        scorers = check_scorers(wanted)
         sets = [score_all(scorers, texts, references) for _, texts in checked]
         made = iter(zip(scorers, zip(*sets, strict=True), strict=True))
         metrics = [next(made) if named else metric for metric, named in zip(metrics, is_named, strict=True)]

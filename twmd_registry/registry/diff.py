@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -146,8 +147,8 @@ def labels_of(specs: Sequence[MetricSpec]) -> list[str]:
 
 def _shorten(texts: Sequence[dict[str, str]], name: str) -> None:
     """Leave out folders and hashes of a key's values, as long as different values stay different."""
-    for shorter in (lambda value: value.rstrip("/").rpartition("/")[2], lambda value: value.partition("@")[0]):
-        short = {values[name]: shorter(values[name]) for values in texts}
+    for pattern in (r".*/(?=[^/])", "@.*"):
+        short = {values[name]: re.sub(pattern, "", values[name]) for values in texts}
         if len(set(short.values())) == len(short) > 1:
             for values in texts:
                 values[name] = short[values[name]]
