@@ -135,6 +135,7 @@ def test_failed_runs_end_their_workers_and_a_resumed_one_loses_and_doubles_nothi
         assert score_files(own, [str(data)], str(out), resume=True).metrics == record.metrics
 
 
+@pytest.mark.filterwarnings("error::DeprecationWarning:twmd_registry.scale.dataset")
 def test_ray_data_set_has_columns_after_two_passes(tmp_path: Path) -> None:
     files = [write_jsonl(tmp_path / "a.jsonl", SEGMENTS[:1]), write_parquet(tmp_path / "b.parquet", SEGMENTS)]
     _, dataset = read_files(list_files([str(file) for file in files]), Columns())  # one of text, one of Parquet

@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import uuid
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -223,18 +224,22 @@ def sum_corpus(datasets: Sequence[Any], job: ScoringJob, workers: tuple[int, flo
 
 
 def _map(dataset: Any, worker: type, job: ScoringJob, arguments: tuple[Any, ...], workers: tuple[int, float]) -> Any:
+    from ray.util.annotations import RayDeprecationWarning
+
     number, gpus = workers
-    return dataset.map_batches(
-        worker,
-        fn_constructor_args=(job, *arguments),
-        compute=import_ray().data.ActorPoolStrategy(min_size=1, max_size=number),
-        num_cpus=1,
-        num_gpus=gpus or None,
-        batch_size=_BATCH,
-        batch_format="pyarrow",
-        max_task_retries=_RETRIES,
-        ray_remote_args_fn=job.name_worker,
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RayDeprecationWarning)  # the last two arguments are gone from Ray 2.64 on
+        return dataset.map_batches(
+            worker,
+            fn_constructor_args=(job, *arguments),
+            compute=import_ray().data.ActorPoolStrategy(min_size=1, max_size=number),
+            num_cpus=1,
+            num_gpus=gpus or None,
+            batch_size=_BATCH,
+            batch_format="pyarrow",
+            max_task_retries=_RETRIES,
+            ray_remote_args_fn=job.name_worker,
+        )
 
 
 @dataclass
