@@ -237,8 +237,8 @@ def test_public_functions_name_the_argument_of_the_wrong_type(tmp_path: Path) ->
         scores.by_document: {"documents": ["a", "b"], "resamples": 0, "seed": 0},
         TWMD().sentence_score: {"hypothesis": "a", "references": ["b"]},
         compare_systems: {"systems": {"a": ["b"]}, "references": [["c"]], "metrics": [], "documents": [], "scores": {}},
-        partial(BERTScorer, lang="en"): dict.fromkeys(("idf", "all_layers", "rescale_with_baseline"), False),
-        reward_function: {"guard": True, "name": "x"},
+        BERTScorer: {"lang": "en", **dict.fromkeys(("idf", "all_layers", "rescale_with_baseline"), False)},
+        reward_function: {"guard": True, "name": "x", "url": "x", "reference_column": "x"},
         torchmetrics.TWMD: {"as_dict": True},
         TWMD().corpus_score: {"hypotheses": ["a"], "references": [["b"]], "n_bootstrap": 1},
     }

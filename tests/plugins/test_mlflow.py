@@ -14,7 +14,7 @@ import pandas as pd
 
 import twmd_registry
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.errors import InputError, TwmdWarning
+from twmd_registry.errors import ArgumentError, InputError, TwmdWarning
 from twmd_registry.plugins.mlflow import classic_metric, genai_scorer
 
 OUTPUTS = ["the dog barked all night", "there was no ferry", "the library opens"]
@@ -120,6 +120,14 @@ def test_non_text_expectation_is_refused(reference: Any) -> None:
 
 def test_classic_metric_error_names_missing_targets_or_outputs() -> None:
     evaluate = classic_metric("sbert").eval_fn
+    wrong: Any = 3
+    for call in (
+        lambda: classic_metric(name=wrong),
+        lambda: genai_scorer(name=wrong),
+        lambda: genai_scorer(reference=wrong),
+    ):
+        with pytest.raises(ArgumentError):
+            call()
     with pytest.raises(InputError, match="no references"):
         evaluate(["a"], None)
     with pytest.raises(InputError, match="predictions must be a list"):

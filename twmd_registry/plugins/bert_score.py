@@ -140,7 +140,10 @@ _LATEST: list[BERTScorer] = []
 class BERTScorer:
     """Scores by one model, with the properties of ``bert_score.BERTScorer`` and a `signature`."""
 
-    @check_types(**dict.fromkeys(("all_layers", "idf", "rescale_with_baseline", "use_fast_tokenizer"), bool | None))
+    @check_types(
+        lang=str | None,
+        **dict.fromkeys(("all_layers", "idf", "rescale_with_baseline", "use_fast_tokenizer"), bool | None),
+    )
     def __init__(
         self,
         model_type: str | None = None,

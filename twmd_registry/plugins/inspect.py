@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import load
 from twmd_registry.engine.shared_passes import Batcher
-from twmd_registry.errors import InputError, missing_extra
+from twmd_registry.errors import InputError, check_types, missing_extra
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.plugins import name_of
 from twmd_registry.registry.options import MetricKeys
@@ -20,6 +20,7 @@ except ImportError as error:
     raise missing_extra("scorers for inspect_ai need it", "inspect") from error
 
 
+@check_types(name=str | None)
 def metric_scorer(
     metric: str = "twmd", preset: str | None = None, *, name: str | None = None, **keys: Unpack[MetricKeys]
 ) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, Unpack
 from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.scorer import load, score
 from twmd_registry.engine.shared_passes import check_keeps_rows
-from twmd_registry.errors import InputError, missing_extra
+from twmd_registry.errors import InputError, check_types, missing_extra
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import MetricKeys
 
@@ -120,6 +120,7 @@ def corpus_score(items: Sequence[PendingPair]) -> float | str:
     return float(mean([pair.results["score"] for pair in items]))
 
 
+@check_types(column=str, name=str | None)
 def references_in(
     column: str, metric: str = "twmd", *, name: str | None = None, **keys: Unpack[MetricKeys]
 ) -> Callable[..., dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from twmd_registry.engine.alignment import Alignment
 from twmd_registry.engine.scorer import load
 from twmd_registry.engine.shared_passes import Batcher, check_needs_no_sources
-from twmd_registry.errors import InputError, missing_extra
+from twmd_registry.errors import InputError, check_types, missing_extra
 from twmd_registry.plugins import name_of
 from twmd_registry.registry.options import MetricKeys
 
@@ -24,6 +24,7 @@ EXPECTATION = "expected_response"
 """MLflow's name for an expectation."""
 
 
+@check_types(name=str | None, reference=str)
 def genai_scorer(
     metric: str = "twmd",
     preset: str | None = None,
@@ -81,6 +82,7 @@ def describe(alignment: Alignment) -> str:
     return ", ".join(most[number] for number in sorted(most))
 
 
+@check_types(name=str | None)
 def classic_metric(
     metric: str = "twmd", preset: str | None = None, *, name: str | None = None, **keys: Unpack[MetricKeys]
 ) -> Any:

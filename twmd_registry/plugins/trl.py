@@ -191,7 +191,7 @@ def repeats_itself(text: str) -> bool:
     )
 
 
-@check_types(guard=bool, name=str | None)
+@check_types(reference_column=str, name=str | None, url=str | None, guard=bool)
 def reward_function(
     metric: str = "twmd",
     preset: str | None = None,
