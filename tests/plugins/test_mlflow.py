@@ -120,14 +120,9 @@ def test_non_text_expectation_is_refused(reference: Any) -> None:
 
 def test_classic_metric_error_names_missing_targets_or_outputs() -> None:
     evaluate = classic_metric("sbert").eval_fn
-    wrong: Any = 3
-    for call in (
-        lambda: classic_metric(name=wrong),
-        lambda: genai_scorer(name=wrong),
-        lambda: genai_scorer(reference=wrong),
-    ):
-        with pytest.raises(ArgumentError):
-            call()
+    for call, argument in ((classic_metric, "name"), (genai_scorer, "name"), (genai_scorer, "reference")):
+        with pytest.raises(ArgumentError, match=argument):
+            call(**{argument: 3})
     with pytest.raises(InputError, match="no references"):
         evaluate(["a"], None)
     with pytest.raises(InputError, match="predictions must be a list"):
