@@ -121,8 +121,9 @@ def test_non_text_expectation_is_refused(reference: Any) -> None:
 def test_classic_metric_error_names_missing_targets_or_outputs() -> None:
     evaluate = classic_metric("sbert").eval_fn
     for call, argument in ((classic_metric, "name"), (genai_scorer, "name"), (genai_scorer, "reference")):
+        wrong: dict[str, Any] = {argument: 3}
         with pytest.raises(ArgumentError, match=argument):
-            call(**{argument: 3})
+            call(**wrong)
     with pytest.raises(InputError, match="no references"):
         evaluate(["a"], None)
     with pytest.raises(InputError, match="predictions must be a list"):
