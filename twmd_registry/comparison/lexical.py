@@ -101,7 +101,10 @@ def _check_value(where: str, option: Option, value: str) -> str:
         return spelled
     if option.type == "number":
         is_order = option.argument != "smooth_value"
-        if not re.fullmatch(r"\d{1,3}" if is_order else r"\d{1,9}(\.\d{1,9})?", value) or float(value) > MAX_NUMBER:
+        if (
+            not re.fullmatch(r"[0-9]{1,3}" if is_order else r"[0-9]{1,9}(\.[0-9]{1,9})?", value)
+            or float(value) > MAX_NUMBER
+        ):
             raise SpecError(f"{where}: expected a {'whole ' * is_order}number from 0 to {MAX_NUMBER}.")
         if option.argument == "char_order" and int(value) == 0:
             raise SpecError(f"{where}: expected 1 or more.")
@@ -177,15 +180,23 @@ def lexical_of_signature(signature: str) -> str | None:
 
 
 def warn_about_words(name: str, texts: Iterable[Sequence[str]]) -> None:
-    """Warn if BLEU's default tokenizer meets Chinese, Japanese or Korean text, which has no spaces between words."""
+    """Warn if the default tokenizer of BLEU or TER meets text without spaces between words.
+
+    TER splits Chinese and Japanese only with both options; BLEU's rule counts Korean too, whose words are long.
+    """
     metric, settings = settings_of(name)
-    if metric != "bleu" or settings.get("tokenize", "13a") != "13a":
+    splits = {
+        "bleu": settings.get("tokenize", "13a") != "13a",
+        "ter": settings.get("normalized") and settings.get("asian_support"),
+    }
+    if splits.get(metric, True):
         return
+    scripts = CJK if metric == "bleu" else CJK[:-1]
     left, letters, found = SAMPLE, 0, 0
     for text in (text for some in texts for text in some):
         kept = [c for c in text[:left] if c.isalpha()]
         letters += len(kept)
-        found += sum(c > "\u02ff" and unicodedata.name(c, "").startswith(CJK) for c in kept)
+        found += sum(c > "\u02ff" and unicodedata.name(c, "").startswith(scripts) for c in kept)
         left -= len(text)
         if left <= 0:
             break
@@ -193,4 +204,7 @@ def warn_about_words(name: str, texts: Iterable[Sequence[str]]) -> None:
         warn(
             "BLEU's default tokenizer (tok:13a) splits at spaces, which Chinese, Japanese and Korean texts lack: use "
             "bleu;tok=zh, ja-mecab or ko-mecab, or flores200 for all of them."
+            if metric == "bleu"
+            else "TER splits at spaces, which Chinese and Japanese texts lack: use "
+            "ter;normalized=yes;asian_support=yes."
         )
