@@ -151,7 +151,8 @@ def _rows_without_text(systems: Sequence[TextFile], references: Sequence[TextFil
         missing.update(i for i, row in enumerate(zip(*cells, strict=False)) if all(map(is_missing, chain(*row))))
     if missing:
         rows = name_rows(i + 1 for i in sorted(missing))
-        warn(f"left out {len(missing)} segments of all systems that lack a text, counted from 1: {rows}.")
+        many = f"{len(missing)} segment{'s' * (len(missing) > 1)}"
+        warn(f"left out {many} of all systems, for want of a text, counted from 1: {rows}.")
     return sorted(missing)
 
 

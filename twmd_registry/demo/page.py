@@ -98,6 +98,7 @@ def serve(metric: str | None, port: int | None, announce: Callable[[str], None])
 
 
 HYPOTHESIS = "A small boat drifts past the old lighthouse."
+SCORING = '<p class="twmd-hint">Scoring the example ...</p>'
 REFERENCES = "The little boat floats by an old lighthouse.\nA boat is passing the lighthouse."
 AT_ONCE = 4
 """Number of visitors whose texts are scored concurrently."""
@@ -198,10 +199,10 @@ def _choose_preset(elem_id: str, value: str, **options: Any) -> gr.Dropdown:
 def _add_setting(metric: str, preset: str, suffix: str = "") -> list[Any]:
     """Add the fields of a setting, in the order of `SETTING`."""
     with gr.Row():
-        chosen = gr.Dropdown(answers.METRICS, value=metric, label="Metric", elem_id=f"metric{suffix}", min_width=140)
-        presets = _choose_preset(f"preset{suffix}", preset, min_width=140)
+        chosen = gr.Dropdown(answers.METRICS, value=metric, label="Metric", elem_id=f"metric{suffix}", min_width=120)
+        presets = _choose_preset(f"preset{suffix}", preset, min_width=200)
     with gr.Accordion("Temperature, sweeps, centering", open=False, elem_id=f"keys{suffix}"):
-        about, most = "Temperature (0: preset)", answers.MAX_TEMPERATURE
+        about, most = "Temperature (0 keeps the preset's)", answers.MAX_TEMPERATURE
         temperature = gr.Slider(0, most, value=0, step=0.01, label=about, elem_id=f"temperature{suffix}")
         # `spec_of` checks the value. Gradio's check would keep old scores, and print a traceback for an empty field.
         temperature.preprocess = lambda value: math.nan if value is None else value
@@ -227,12 +228,12 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
             with gr.Column(elem_id="second"):  # hidden by the style: Gradio keeps no values of hidden fields
                 settings += _add_setting(metric, "embedded", "2")
         with gr.Column(scale=3, min_width=300):
-            outputs = [gr.HTML(elem_id="notices"), gr.HTML(elem_id="plan")]
+            outputs = [gr.HTML(elem_id="notices"), gr.HTML(SCORING, elem_id="plan")]
     with gr.Row():
         with gr.Column(scale=2, min_width=300):
             outputs.append(gr.HTML(elem_id="scores"))
         with gr.Column(scale=3, min_width=300):
-            outputs += [_Output(label="Signature", elem_id=f"signature{suffix}") for suffix in ("", "2")]
+            outputs += [_Output(label="Signature", elem_id=name, visible=False) for name in ("signature", "signature2")]
             button = gr.Button("Link to these texts and settings", size="sm", elem_id="share")
             link = gr.Textbox(label="Link", visible=False, interactive=False, buttons=["copy"], elem_id="link")
     inputs = [hypothesis, references, source, compare, *settings]

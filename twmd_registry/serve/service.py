@@ -373,7 +373,7 @@ async def health() -> JSONResponse:
 
 ABOUT = (
     "Scores generated texts against references with embedding metrics; higher is closer. Publish the signature with a "
-    "score: it names exactly what was computed. Tools default to the first metric of list_metrics."
+    "score: it names exactly what was computed."
 )
 
 
@@ -560,7 +560,13 @@ def make_mcp_server(service: Service) -> Any:
         text = types.TextContent(type="text", text=json.dumps(answer))
         return types.CallToolResult(content=[text], structured_content=answer)
 
-    return Server("twmd", version=__version__, instructions=ABOUT, on_list_tools=list_tools, on_call_tool=call_tool)
+    return Server(
+        "twmd",
+        version=__version__,
+        instructions=f"{ABOUT} Tools default to the first metric of list_metrics.",
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
 
 
 def serve_mcp(service: Service) -> None:
