@@ -57,7 +57,7 @@ def test_rows_without_a_text_are_left_out_by_an_option_that_counts_them(kind: ty
 def test_notebook_shows_results_and_escapes_texts() -> None:
     scores = twmd_registry.score(["<i>rain</i>", "a cat"], TEXTS[1][:2])
     whole, shown = scores.by_document(["", ""])[""], scores._repr_html_()
-    assert f"{whole.score:.4f}<small>± {whole.ci:.4f} (95%)<" in shown
+    assert f"{whole.score:.4f}<small>± {whole.ci:.4f}<" in shown
     assert str(scores.signature) in shown
     assert "truncated: 0" not in shown
     drawn = scores.explain(0)._repr_html_()
