@@ -212,7 +212,7 @@ def dev_command(arguments: Arguments) -> int:
     return 0
 
 
-@command("shrink", example="python -m experiments shrink build/mean -o build/packaged/wmt-mpnet")
+@command("shrink", example="python -m experiments shrink build/mean -o build/packaged/rated-mpnet")
 @declare.argument("adapter", type=declare.INPUT_FOLDER, metavar="DIR")
 @written
 def shrink_command(arguments: Arguments) -> int:

@@ -21,7 +21,7 @@ from twmd_registry.registry.spec import make_spec
 LOG = (Path(__file__).resolve().parents[2] / "experiments" / "LOG.md").read_text(encoding="utf-8")
 ADAPTERS = {
     "rated-twmd": ("twmd", "embedded-tuned"),
-    "wmt-mpnet": ("twmd", "mpnet-tuned"),
+    "rated-mpnet": ("twmd", "mpnet-tuned"),
     "mlqe-twmd": ("twmd", "multilingual-tuned"),
     "mlqe-source": ("twmd", "multilingual-source-tuned"),
     "stsb-siamese": ("stsscore", "embedded"),
