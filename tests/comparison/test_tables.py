@@ -8,8 +8,8 @@ import pytest
 from wcwidth import wcswidth
 
 from tests.report.reports import comparison
-from twmd_registry.comparison.cells import MetricColumn, Resampling
-from twmd_registry.comparison.tables import describe_test, number, paper_table, text_table
+from twmd_registry.comparison.cells import MetricColumn, Resampling, number
+from twmd_registry.comparison.tables import describe_test, paper_table, text_table
 from twmd_registry.comparison.text_table import WIDTH, write_table
 from twmd_registry.engine.result import DocumentScore
 

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 import twmd_registry
-from twmd_registry.comparison.cells import SystemComparison, column_of
+from twmd_registry.comparison.cells import column_of
+from twmd_registry.comparison.verdict import SystemComparison
 from twmd_registry.errors import SpecError, TwmdWarning
 
 TEXTS = ["it rains", "a cat", "a cow"], ["it is raining", "a dog", "a cow"]

@@ -18,8 +18,9 @@ from scipy import stats
 
 import twmd_registry
 from tests.conftest import Texts
-from twmd_registry.comparison.cells import Resampling, SystemComparison
+from twmd_registry.comparison.cells import Resampling
 from twmd_registry.comparison.systems import compare_systems
+from twmd_registry.comparison.verdict import SystemComparison
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, SpecError

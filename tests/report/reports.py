@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from twmd_registry.comparison.cells import MetricColumn, Resampling, SystemComparison, SystemScore
+from twmd_registry.comparison.cells import MetricColumn, Resampling, SystemScore
+from twmd_registry.comparison.verdict import SystemComparison
 from twmd_registry.engine.alignment import Alignment
 from twmd_registry.engine.result import Counts
 from twmd_registry.record.content import Record, RecordedSystem

@@ -16,9 +16,9 @@ import twmd_registry
 from tests.conftest import Run, fill_disk
 from tests.report.reports import NASTY, Page, column, comparison, nasty_report, page_of, report
 from twmd_registry.cli import main
-from twmd_registry.comparison.cells import Resampling, SystemComparison
+from twmd_registry.comparison.cells import Resampling
 from twmd_registry.comparison.systems import compare_systems
-from twmd_registry.comparison.verdict import verdict
+from twmd_registry.comparison.verdict import SystemComparison, verdict
 from twmd_registry.record.content import parse_record
 from twmd_registry.report import html_report
 from twmd_registry.report.html_report import BINS, correlations, counts_by_bin, legible, report_page

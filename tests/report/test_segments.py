@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.reports import column, comparison
-from twmd_registry.comparison.cells import SystemComparison
+from twmd_registry.comparison.verdict import SystemComparison
 from twmd_registry.report.segments import (
     GROUPS,
     changed_facts,

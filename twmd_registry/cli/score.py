@@ -21,7 +21,8 @@ from twmd_registry.cli.metrics import make_scorers, options_of
 from twmd_registry.cli.other_scores import named_files, read_other_scores
 from twmd_registry.cli.output import SUFFIXES
 from twmd_registry.cli.terminal import printed, progress_bar
-from twmd_registry.comparison.cells import Resampling, SystemComparison
+from twmd_registry.comparison.cells import Resampling
+from twmd_registry.comparison.verdict import SystemComparison
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.record.content import Record, make_record, read_record, write_record

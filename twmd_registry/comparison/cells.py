@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS
-from twmd_registry.template import render
 
 if TYPE_CHECKING:  # imports numpy and torch, which reading a record does not need
     from twmd_registry.engine.result import DocumentScore, ScoreSet
@@ -118,25 +117,9 @@ class MetricColumn(NamedTuple):
     p_values: tuple[tuple[float | None, ...], ...] = ()
 
 
-class SystemComparison(NamedTuple):
-    """A table of scores. The first system is the baseline; `documents` names every segment's document, if known."""
-
-    systems: tuple[str, ...]
-    columns: tuple[MetricColumn, ...]
-    resampling: Resampling | None = None
-    documents: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        """Return the tables of the terminal."""
-        from twmd_registry.comparison.tables import text_table
-
-        return text_table(self, None)
-
-    def _repr_html_(self) -> str:
-        from twmd_registry.comparison.verdict import verdict
-
-        said = " ".join(verdict(self)) if self.resampling and self.resampling.test else ""
-        return render("comparison.html", "comparison", comparison=self, significant=SIGNIFICANT, verdict=said)
+def number(column: MetricColumn, value: float, digits: int | None = None) -> str:
+    """Format a score with 4 decimals, or 2 on a scale to 100, unless `digits` is set."""
+    return f"{value:.{(2 if column.hundred else 4) if digits is None else digits}f}"
 
 
 def column_of(scores: ScoreSet) -> MetricColumn:

@@ -12,7 +12,7 @@ from sacrebleu.metrics import METRICS as LEXICAL
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import estimate_ci
 
-from twmd_registry.comparison.cells import MetricColumn, Resampling, SystemComparison, SystemScore, cell_of
+from twmd_registry.comparison.cells import MetricColumn, Resampling, SystemScore, cell_of
 from twmd_registry.comparison.external import ExternalScores, GivenScores, external_scores
 from twmd_registry.comparison.lexical import canonical_lexical, is_lexical, label_of, settings_of, warn_about_words
 from twmd_registry.comparison.significance import (
@@ -25,6 +25,7 @@ from twmd_registry.comparison.significance import (
     randomise,
     score_resamples,
 )
+from twmd_registry.comparison.verdict import SystemComparison
 from twmd_registry.engine.input_warnings import check_sample
 from twmd_registry.engine.pairs import check_rows, check_segments
 from twmd_registry.engine.result import DOCUMENT_RESAMPLES, score_documents

@@ -5,18 +5,14 @@ from __future__ import annotations
 import json
 import textwrap
 
-from twmd_registry.comparison.cells import SIGNIFICANT, MetricColumn, SystemComparison, SystemScore
+from twmd_registry.comparison.cells import SIGNIFICANT, MetricColumn, SystemScore, number
 from twmd_registry.comparison.text_table import WIDTH, escape_latex, write_table
+from twmd_registry.comparison.verdict import SystemComparison
 from twmd_registry.engine.result import COUNTS
 from twmd_registry.messages import visible
 from twmd_registry.registry.names import OUTPUTS
 
 TEST_NAMES = {"bs": "paired bootstrap resampling", "ar": "paired approximate randomisation"}
-
-
-def number(column: MetricColumn, value: float, digits: int | None = None) -> str:
-    """Format a score with 4 decimals, or 2 on a scale to 100, unless `digits` is set."""
-    return f"{value:.{(2 if column.hundred else 4) if digits is None else digits}f}"
 
 
 def text_table(comparison: SystemComparison, digits: int | None) -> str:

@@ -1,13 +1,37 @@
-"""The verdict of a comparison of systems, in a sentence or two."""
+"""A comparison of systems, and its verdict in a sentence or two."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePath
+from typing import NamedTuple
 
-from twmd_registry.comparison.cells import SIGNIFICANT, MetricColumn, SystemComparison
-from twmd_registry.comparison.tables import number
+from twmd_registry.comparison.cells import SIGNIFICANT, MetricColumn, Resampling, number
+from twmd_registry.comparison.text_table import write_table
 from twmd_registry.messages import visible
+from twmd_registry.template import render
+
+
+class SystemComparison(NamedTuple):
+    """A table of scores. The first system is the baseline; `documents` names every segment's document, if known."""
+
+    systems: tuple[str, ...]
+    columns: tuple[MetricColumn, ...]
+    resampling: Resampling | None = None
+    documents: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return the systems and their scores."""
+        rows = [
+            [name, *(number(column, column.cells[i].score) for column in self.columns)]
+            for i, name in enumerate(self.systems)
+        ]
+        names = [column.name for column in self.columns]
+        return write_table(["system", *names], rows, "txt", ("left", *["right"] * len(names)))
+
+    def _repr_html_(self) -> str:
+        said = " ".join(verdict(self)) if self.resampling and self.resampling.test else ""
+        return render("comparison.html", "comparison", comparison=self, significant=SIGNIFICANT, verdict=said)
 
 
 def verdict(comparison: SystemComparison) -> list[str]:

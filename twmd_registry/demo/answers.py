@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from twmd_registry.comparison.cells import SystemComparison, column_of
+from twmd_registry.comparison.cells import column_of
 from twmd_registry.comparison.tables import sentence_lines
+from twmd_registry.comparison.verdict import SystemComparison
 from twmd_registry.engine.alignment import heat_map_variables
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_all

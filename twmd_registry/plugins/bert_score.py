@@ -20,7 +20,7 @@ from torch import Tensor
 
 from twmd_registry.encode.idf import write_frequencies
 from twmd_registry.engine.scorer import Scorer, load, score_all
-from twmd_registry.errors import SpecError, check_types
+from twmd_registry.errors import SpecError, check_types, missing_extra
 from twmd_registry.messages import warn
 from twmd_registry.models.fitted import FittedFile
 from twmd_registry.registry.bert_score import layer_of_model, model_of_language
@@ -283,11 +283,11 @@ class BERTScorer:
 
         The picture is written to `fname`, or else shown if matplotlib has a window or notebook.
         """
-        from twmd_registry.report.figures import require_matplotlib
-
-        require_matplotlib("plot_example needs matplotlib")
-        import matplotlib as mpl
-        import matplotlib.pyplot as plt
+        try:
+            import matplotlib as mpl
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise missing_extra("plot_example needs matplotlib", "plots") from error
 
         alignment = self._make(1, idf="none").score([candidate.strip()], [reference.strip()]).explain(0)
         rows, columns = alignment.hypothesis_shares > 0, alignment.reference_shares > 0

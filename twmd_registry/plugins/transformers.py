@@ -21,7 +21,8 @@ import torch
 import yaml
 from transformers import TrainerCallback
 
-from twmd_registry.comparison.cells import SystemComparison, column_of
+from twmd_registry.comparison.cells import column_of
+from twmd_registry.comparison.verdict import SystemComparison
 from twmd_registry.engine.distributed import world_size
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, InputError, SpecError

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twmd_registry.comparison.cells import SystemComparison, SystemScore
+from twmd_registry.comparison.cells import SystemScore
 from twmd_registry.comparison.significance import MEAN_ROUNDING, p_value
+from twmd_registry.comparison.verdict import SystemComparison
 from twmd_registry.engine.input_warnings import check_sample
 from twmd_registry.errors import InputError
 from twmd_registry.messages import warn

@@ -20,7 +20,8 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from twmd_registry.comparison.cells import EXTERNAL, MetricColumn, Resampling, SystemComparison, SystemScore, column_of
+from twmd_registry.comparison.cells import EXTERNAL, MetricColumn, Resampling, SystemScore, column_of
+from twmd_registry.comparison.verdict import SystemComparison
 from twmd_registry.errors import FileError, InputError, check_types, not_utf8, refuse_repeated_keys, shown
 from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.signature import Signature, parse_signature

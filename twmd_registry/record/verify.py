@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.comparison.cells import MetricColumn, SystemComparison, SystemScore, cell_of
+from twmd_registry.comparison.cells import MetricColumn, SystemScore, cell_of
 from twmd_registry.comparison.lexical import lexical_of_signature
 from twmd_registry.comparison.systems import ScoredMetric, compare_systems
+from twmd_registry.comparison.verdict import SystemComparison
 from twmd_registry.engine.pairs import Segments, check_segments, digest_of_texts
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_segments

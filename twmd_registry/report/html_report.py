@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from twmd_registry.comparison.cells import SIGNIFICANT, MetricColumn, SystemComparison
+from twmd_registry.comparison.cells import SIGNIFICANT, MetricColumn, number
 from twmd_registry.comparison.significance import COUNT_ROUNDING, MEAN_ROUNDING
-from twmd_registry.comparison.tables import describe_test, number, signature_lines
-from twmd_registry.comparison.verdict import short_names, verdict
+from twmd_registry.comparison.tables import describe_test, signature_lines
+from twmd_registry.comparison.verdict import SystemComparison, short_names, verdict
 from twmd_registry.engine.alignment import Alignment, heat_maps
 from twmd_registry.engine.input_warnings import describe_small_samples
 from twmd_registry.engine.result import ScoreSet

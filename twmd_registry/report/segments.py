@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import regex
 
-from twmd_registry.comparison.cells import MetricColumn, SystemComparison
-from twmd_registry.comparison.tables import number
+from twmd_registry.comparison.cells import MetricColumn, number
+from twmd_registry.comparison.verdict import SystemComparison
 from twmd_registry.messages import visible
 
 GROUPS = 4
