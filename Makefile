@@ -1,5 +1,5 @@
 # make demo    install into .venv and score the packaged example by every metric
-# make test    format, lint, types and tests: .ci/run calls this and make faces
+# make test    format, lint, types and tests: .ci/run calls this
 # make faces   test the recipes of docs/recipes.md with deepeval, lighteval and mbrs, in two more environments
 # make presets choose the embedded presets again (WMT=folder with wmt15.jsonl and wmt16.jsonl): build/presets/*/preset.toml
 # make cards   write hub_cards/ again from the registry and twmd_registry/data/cards
