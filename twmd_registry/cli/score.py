@@ -21,7 +21,7 @@ from twmd_registry.cli.metrics import make_scorers, options_of
 from twmd_registry.cli.other_scores import named_files, read_other_scores
 from twmd_registry.cli.output import SUFFIXES
 from twmd_registry.cli.terminal import printed, progress_bar
-from twmd_registry.comparison.cells import Resampling
+from twmd_registry.comparison.cells import Resampling, number
 from twmd_registry.comparison.verdict import SystemComparison
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.messages import collect_warnings, warn
@@ -293,7 +293,7 @@ def _render(comparison: SystemComparison, arguments: Arguments) -> str:
         return table.sentence_lines(comparison, digits, header=arguments.format == "tsv")
     if arguments.score_only:
         cells = [(column, column.cells[i]) for i in range(len(comparison.systems)) for column in comparison.columns]
-        return "\n".join(table.number(column, cell.score, digits) for column, cell in cells)
+        return "\n".join(number(column, cell.score, digits) for column, cell in cells)
     if arguments.format in {"markdown", "latex"}:
         return table.paper_table(comparison, digits, SUFFIXES[arguments.format])
     return (table.tsv_table if arguments.format == "tsv" else table.text_table)(comparison, digits)
