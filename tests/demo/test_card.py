@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import twmd_registry
-from tests.conftest import shared
+from tests.conftest import Run, shared
 from twmd_registry.cli import main
 from twmd_registry.demo.space import (
     CORRELATIONS,
@@ -179,3 +179,14 @@ def test_cards_name_the_texts_that_the_embedded_model_reads() -> None:
     assert result.scores == pytest.approx([1.0] * 3, abs=1e-6)
     for metric in METRICS_WITH_CARD:
         assert EMBEDDED_READS in (CARDS / metric / "README.md").read_text(encoding="utf-8")
+
+
+def test_stsscores_agreement_on_sts_b_equals_its_cards(run: Run) -> None:
+    data = shared("data/stsb/test.csv")
+    printed = run(f"correlate stsb:{data} -m stsscore --correlation pearson spearman --format json")[1]
+    (result,) = json.loads(printed)["metrics"]
+    reached = result["agreement"]
+    stated = {row[2]: row[4:] for row in measured_correlations() if row[0] == "stsb-test"}
+    assert stated == {
+        name: (f"{100 * one['value']:.1f}", f"{50 * (one['high'] - one['low']):.1f}") for name, one in reached.items()
+    }

@@ -116,7 +116,6 @@ def metric_command(arguments: Arguments) -> int:
 @declare.argument("folder", type=declare.INPUT_FOLDER, metavar="DIR")
 @declare.keys("model")
 @declare.flag("--siamese", "Train a sentence encoder and a line on the cosine of two texts, not a cross-encoder.")
-@declare.choice("--loss", ("cosine", "cosent"), "cosine", "With --siamese: squared error of cosines, or their order.")
 @declare.flag("--full", "Train all weights of a cross-encoder (default: a LoRA adapter).")
 @declare.option("--epochs", "N", "Epochs (default: 3).", default=3)
 @declare.flag("--bf16", BF16)
@@ -141,7 +140,6 @@ def stsscore_command(arguments: Arguments) -> int:
         arguments.output,
         model=model,
         siamese=arguments.siamese,
-        loss=arguments.loss,
         recipe=Recipe(full=arguments.full, epochs=arguments.epochs, bf16=arguments.bf16),
         dtype=arguments.adapter_dtype,
         any_language=arguments.any_language,

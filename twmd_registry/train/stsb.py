@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,8 +32,6 @@ from twmd_registry.train.model import add_lora, require_training, train_in_bfloa
 from twmd_registry.train.recipe import Recipe
 from twmd_registry.train.trained_files import save_adapter, save_cross_encoder, write_card, writing
 
-Loss = Literal["cosine", "cosent"]
-"""Loss of a siamese model: the squared error of cosines to ratings over 5, or how often cosines misorder pairs."""
 WARM_UP_STEPS = 100
 
 
@@ -43,7 +41,6 @@ def train_stsb(
     *,
     model: str = EMBEDDED_MODEL,
     siamese: bool = False,
-    loss: Loss = "cosine",
     recipe: Recipe = Recipe(),  # noqa: B008 (frozen)
     dtype: Dtype = "float32",
     any_language: bool = False,
@@ -71,9 +68,7 @@ def train_stsb(
         arguments = _arguments(recipe, Path(run), len(data["train"].rated.ratings), device, siamese=siamese)
         if recipe.bf16:
             train_in_bfloat16(wrapped, arguments.device.type)
-        pearson = _train(
-            trained, arguments, {name: source.rated for name, source in data.items()}, loss, siamese=siamese
-        )
+        pearson = _train(trained, arguments, {name: source.rated for name, source in data.items()}, siamese=siamese)
         if recipe.full:
             save_cross_encoder(trained, output)
         else:
@@ -87,7 +82,7 @@ def train_stsb(
         values: dict[str, Any] = {name: source.label for name, source in data.items()}
         values |= {"pearson": pearson, "siamese": siamese, "full": recipe.full, "epochs": recipe.epochs}
         values |= {"rank": recipe.rank, "rate": recipe.rate, "minutes": f"{(time.monotonic() - start) / 60:.1f}"}
-        values |= {"loss": loss if siamese else "mean squared error"}
+        values |= {"loss": "mean squared error of cosines" if siamese else "mean squared error"}
         library = "sentence-transformers" if recipe.full else "peft"
         write_card(output, "stsscore", files.name, signature, values, library=library)
     return signature, pearson
@@ -125,7 +120,7 @@ def _arguments(recipe: Recipe, folder: Path, rows: int, device: str, *, siamese:
     )
 
 
-def _train(model: Any, arguments: Any, data: Mapping[str, RatedSegments], loss: Loss, *, siamese: bool) -> float:
+def _train(model: Any, arguments: Any, data: Mapping[str, RatedSegments], *, siamese: bool) -> float:
     """Train and keep the best epoch's weights; return its Pearson correlation on dev."""
     from datasets import Dataset
     from sentence_transformers import CrossEncoderTrainer, SentenceTransformerTrainer
@@ -139,9 +134,8 @@ def _train(model: Any, arguments: Any, data: Mapping[str, RatedSegments], loss: 
         for name, rated in data.items()
     }
     if siamese:
-        losses, evaluation = moved_module("losses"), moved_module("evaluation")
-        trainer_type = SentenceTransformerTrainer
-        criterion = {"cosine": losses.CosineSimilarityLoss, "cosent": losses.CoSENTLoss}[loss](model)
+        evaluation = moved_module("evaluation")
+        trainer_type, criterion = SentenceTransformerTrainer, moved_module("losses").CosineSimilarityLoss(model)
         evaluator = evaluation.EmbeddingSimilarityEvaluator(*columns["dev"], name="dev", main_similarity="cosine")
         best = KeepBest(model, "eval_dev_pearson_cosine")
     else:
