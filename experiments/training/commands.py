@@ -141,7 +141,12 @@ def rate_command(arguments: Arguments) -> int:
 @declare.option(
     "--frozen", "LAYERS", "Lower layers that the adapter leaves as they are (default: 0).", type=int, default=0
 )
-@declare.option("--letters", "N", "Leave out rows with a text of more letters, for the pace (default: none).", type=int)
+@declare.option(
+    "--letters",
+    "N",
+    "Leave out rows with a text of more letters, for the pace, but no summary (default: none).",
+    type=int,
+)
 @declare.choice("--ranking", ("none", "ranknet", "margin"), "ranknet", "How outputs of a segment are compared.")
 @declare.option("--start", "ADAPTER", "An adapter of the same rank to begin with.")
 @declare.seed("Seed", 1)
@@ -167,7 +172,10 @@ def learn_command(arguments: Arguments) -> int:
     rated |= {path.name: sets.standardise(read_table(path, group="group")) for path in tables.values()}
     weights = {Path(name).name if name in tables else name: weight for name, weight in weights.items()}
     if arguments.letters:
-        rated = {name: sets.shorter(own, arguments.letters) for name, own in rated.items()}
+        # Nearly all summaries are longer, so that a limit for the pace would leave none.
+        rated = {
+            name: own if name == "summeval" else sets.shorter(own, arguments.letters) for name, own in rated.items()
+        }
     if arguments.errors:
         rated = {
             name: sets.add_rows(own, make_errors(own, arguments.errors, -sets.CLIPPED, arguments.seed))
