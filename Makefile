@@ -155,7 +155,7 @@ pictures: $(VENV)/.dev
 	$(DRAW) --correlation spa --level system -o $(PICTURES)/systems
 	cp $(PICTURES)/systems/spa-en-de.svg docs/pictures/wmt23-spa.svg
 
-BENCHES := profile growth scale serve lm_eval mbr
+BENCHES := profile loop growth scale serve lm_eval mbr
 # Progress is printed as it goes; make bench QUICK=1 takes at most 3 minutes.
 bench: export PYTHONUNBUFFERED := 1
 bench: $(VENV)/.bench
