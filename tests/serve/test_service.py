@@ -233,6 +233,12 @@ def test_invalid_calls_do_not_stop_the_server_which_ends_with_its_input() -> Non
         process.stdin.flush()
         assert [json.loads(process.stdout.readline())["id"] for _ in range(2)] == [0, 1]
         texts = {"predictions": [f"cat number {i}" for i in range(500)], "references": ["a cat"] * 500}
+        repeated = call(4, "tools/call", {"name": "score", "arguments": ONE})
+        repeated = repeated.replace('"references"', '"references": [], "references"')
+        process.stdin.write(f"{repeated}\n")
+        process.stdin.flush()
+        refusal = json.loads(process.stdout.readline())
+        assert (refusal["id"], "'references' occurs twice" in refusal["error"]["message"]) == (4, True)
         cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}}
         asked = [call(i, "tools/call", {"name": "score", "arguments": texts}) for i in (2, 3)]
         out, err = process.communicate(

@@ -294,11 +294,16 @@ class JsonRequest(Request):
                 self._json = from_json(body)
             except ValueError as error:
                 raise ServiceError(400, f"the body is not JSON in UTF-8: {error}.") from None
-            try:
-                json.loads(body, object_pairs_hook=refuse_repeated_keys, parse_int=str)  # Python's int has a limit
-            except ValueError as error:
-                raise InputError(f"{error}: send every field once.") from None
+            _check_keys(body)
         return self._json
+
+
+def _check_keys(body: bytes | str) -> None:
+    """Raise InputError for JSON that repeats a key."""
+    try:
+        json.loads(body, object_pairs_hook=refuse_repeated_keys, parse_int=str)  # Python's int has a limit
+    except ValueError as error:
+        raise InputError(f"{error}: send every field once.") from None
 
 
 class CheckedRoute(APIRoute):
@@ -571,26 +576,45 @@ def make_mcp_server(service: Service) -> Any:
 
 def serve_mcp(service: Service) -> None:
     """Serve MCP on standard input and output until the input ends and every request is answered."""
-    from mcp.server.stdio import stdio_server
-
     service.load()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # asyncio's handler would wait for the thread that reads the input
     server = make_mcp_server(service)
 
     async def serve() -> None:
-        async with service.running(), stdio_server() as streams, _until_answered(streams, service.timeout) as relayed:
-            await server.run(*relayed, server.create_initialization_options())
+        async with service.running(), _standard_streams(service.timeout) as streams:
+            await server.run(*streams, server.create_initialization_options())
 
     asyncio.run(serve())
 
 
+async def _read_lines(refusals: Any) -> AsyncIterator[str]:
+    """Yield the lines of standard input; refuse requests that repeat a key, of which the server would see the last."""
+    from mcp import types
+    from mcp.shared.message import SessionMessage
+
+    with open(0, encoding="utf-8", errors="replace", closefd=False) as lines:
+        async for line in anyio.wrap_file(lines):
+            try:
+                request = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                _check_keys(line)
+            except InputError as error:
+                if (number := getattr(request, "id", None)) is not None:
+                    reason = types.ErrorData(code=types.INVALID_REQUEST, message=str(error))
+                    await refusals.send(SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=number, error=reason)))
+            except ValueError:  # not a message
+                continue
+            else:
+                yield line
+
+
 @asynccontextmanager
-async def _until_answered(streams: tuple[Any, Any], timeout: float) -> AsyncIterator[tuple[Any, Any]]:
-    """Relay messages between a client and a server, which drops its requests when its input ends.
+async def _standard_streams(timeout: float) -> AsyncIterator[tuple[Any, Any]]:
+    """Relay messages between standard input and output and a server, which drops its requests when its input ends.
 
     The server's input therefore ends only when all requests are answered, or after the timeout of one request.
     """
-    received, sent = streams
+    from mcp.server.stdio import stdio_server
+
     requests, to_read = anyio.create_memory_object_stream[Any](0)
     to_write, answers = anyio.create_memory_object_stream[Any](0)
     waiting, answered = set[Any](), asyncio.Event()
@@ -599,10 +623,10 @@ async def _until_answered(streams: tuple[Any, Any], timeout: float) -> AsyncIter
         waiting.discard(number)
         answered.set()
 
-    async def relay_requests() -> None:
+    async def relay_requests(received: Any) -> None:
         async with requests:
             async for event in received:
-                message: Any = getattr(event, "message", None)  # an exception has none
+                message: Any = event.message
                 if getattr(message, "method", None) == "notifications/cancelled":  # it will not be answered
                     finish((message.params or {}).get("requestId"))
                 elif hasattr(message, "method") and hasattr(message, "id"):
@@ -613,13 +637,18 @@ async def _until_answered(streams: tuple[Any, Any], timeout: float) -> AsyncIter
                     answered.clear()
                     await answered.wait()
 
-    async def relay_answers() -> None:
+    async def relay_answers(sent: Any) -> None:
         async with sent:
             async for message in answers:
                 await sent.send(message)
                 finish(getattr(message.message, "id", None))
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(relay_requests)
-        tasks.start_soon(relay_answers)
+    async with (
+        to_write.clone() as refusals,
+        stdio_server(stdin=_read_lines(refusals)) as (received, sent),
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(relay_requests, received)
+        tasks.start_soon(relay_answers, sent)
         yield to_read, to_write
+        await refusals.aclose()
