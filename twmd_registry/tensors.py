@@ -7,6 +7,7 @@ vocabulary, G centering groups.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -95,11 +96,6 @@ class TextTokens(NamedTuple):
     missing: tuple[str, ...] = ()  # Surface strings of out-of-vocabulary tokens, or of dropped words
 
     @property
-    def flags(self) -> tuple[bool, bool, bool, tuple[str, ...]]:
-        """The values of `TOKEN_FLAGS`."""
-        return self.empty, self.truncated, self.unknown, self.missing
-
-    @property
     def own(self) -> np.ndarray:
         """The places of the text's own tokens, left out or not."""
         return np.flatnonzero(np.isin(self.special, (0, LEFT_OUT)))
@@ -115,12 +111,28 @@ FLAGS = ("empty", "truncated", "unknown", "vanished", "wordless", "weightless")
 """Facts about a text: it has no token of its own; it was cut; more than `UNKNOWN_SHARE` of its tokens are unknown but
 kept; no token is left to compare; only special tokens are compared; all tokens have idf 0.
 """
-TEXT_FLAGS = np.dtype([*((name, bool) for name in FLAGS), ("missing", object)])
-"""Facts about distinct texts: `FLAGS`, and out-of-vocabulary strings (unknown tokens, or words without a vector), 0 for
-none.
-"""
-TOKEN_FLAGS = ["empty", "truncated", "unknown", "missing"]
+TEXT_FLAGS = np.dtype([(name, bool) for name in FLAGS])
+TOKEN_FLAGS = FLAGS[:3]
 """Flags that a text's tokens determine."""
+
+
+class TextFacts(NamedTuple):
+    """Facts about distinct texts, set when they are read."""
+
+    flags: np.ndarray  # `TEXT_FLAGS`; shape (texts,)
+    # Out-of-vocabulary strings (unknown tokens, or words without a vector) of the texts that have any, by number
+    missing: dict[int, tuple[str, ...]]
+
+    @classmethod
+    def of_unread(cls, number: int) -> TextFacts:
+        """Return the facts about texts of which none is read."""
+        return cls(np.zeros(number, TEXT_FLAGS), {})
+
+    def add(self, numbers: Sequence[int], tokens: Sequence[TextTokens]) -> None:
+        """Add what the tokens of texts say."""
+        for name in TOKEN_FLAGS:
+            self.flags[name][numbers] |= [getattr(text, name) for text in tokens]
+        self.missing.update({i: text.missing for i, text in zip(numbers, tokens, strict=True) if text.missing})
 
 
 class EncodedTexts(NamedTuple):

@@ -8,7 +8,7 @@ from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.encode.store import TextStore
 from twmd_registry.engine.pairs import BYTES_PER_TOKEN, COPIES_FACTOR, Pairs, check_segments, make_pairs, plan_chunks
 from twmd_registry.models.files import find_model
-from twmd_registry.tensors import TEXT_FLAGS
+from twmd_registry.tensors import TextFacts
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +24,9 @@ def some_pairs() -> Pairs:
 def open_store(encoder: Encoder, pairs: Pairs, max_tokens: int) -> tuple[TextStore, list[slice]]:
     """Return a store of the texts of some pairs, and their chunks."""
     chunks, uses = plan_chunks(pairs, None, 1, 1)
-    flags = np.zeros(len(pairs.texts), TEXT_FLAGS)
-    both = np.stack([pairs.hyp, pairs.ref])
-    return TextStore(encoder, pairs.texts, both, [2], uses, flags=flags, max_tokens=max_tokens), list(chunks)
+    facts = TextFacts.of_unread(len(pairs.texts))
+    both = pairs.hyp, pairs.ref
+    return TextStore(encoder, pairs.texts, both, [2], uses, facts=facts, max_tokens=max_tokens), list(chunks)
 
 
 def test_copies_of_repeated_texts_are_bounded() -> None:

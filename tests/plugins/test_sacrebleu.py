@@ -157,7 +157,7 @@ def test_p_of_equal_systems_is_uniform(kind: Literal["ar", "bs"]) -> None:
     p = list[float]()
     for seed in range(draws):
         scores = rng.normal(size=60) + rng.normal(size=(2, 60))
-        drawn = [replace(score_set, scores=row.tolist()) for score_set, row in zip(sets, scores, strict=True)]
+        drawn = [replace(score_set, by_side=row[None]) for score_set, row in zip(sets, scores, strict=True)]
         compared = compare_systems(
             numbered, references, [(scorer, drawn)], resampling=Resampling(kind, trials, 0, seed)
         )
@@ -173,7 +173,7 @@ def test_single_different_segment_is_not_significant(kind: Literal["ar", "bs"]) 
     scorer, streams = twmd_registry.load("twmd"), [[text] for text in references]
     base, other = (scorer.score(texts, streams) for _, texts in named)
     noise = np.random.default_rng(0).uniform(-2.4e-7, 2.4e-7, 60)
-    other = replace(other, scores=(np.array(other.scores) + noise).tolist())
+    other = replace(other, by_side=other.by_side + noise)
     found = compare_systems(
         named, streams, [(scorer, [base, other]), *LEXICAL_NAMES], resampling=Resampling(kind, 2000)
     )

@@ -373,7 +373,7 @@ def test_common_shift_within_tolerance_is_named(systems: list[Segments]) -> None
 def test_significance_inconsistent_with_scores_is_named(systems: list[Segments]) -> None:
     scorer = twmd_registry.load("twmd")
     score_set = scorer.score(*systems[0])
-    sets = [score_set, dataclasses.replace(score_set, scores=[x + 9e-6 for x in score_set.scores])]
+    sets = [score_set, dataclasses.replace(score_set, by_side=score_set.by_side + 9e-6)]
     named, test = [(name, systems[0].predictions) for name in ("base", "equal")], Resampling("bs", 100)
     table = compare_systems(named, systems[0].references, [(scorer, sets)], resampling=test)
     equal = make_record([("base", sets[:1]), ("equal", sets[1:])], seconds=1.0, comparison=table)
@@ -386,7 +386,7 @@ def test_significance_inconsistent_with_scores_is_named(systems: list[Segments])
 def test_changed_order_of_systems_is_named(systems: list[Segments]) -> None:
     sets = [twmd_registry.load("twmd").score(*texts) for texts in systems]
     swapped = [
-        dataclasses.replace(score_set, scores=other.scores)
+        dataclasses.replace(score_set, by_side=other.by_side)
         for score_set, other in zip(sets, reversed(sets), strict=True)
     ]
     record = make_record([("low", swapped[:1]), ("high", swapped[1:])], seconds=1.0)

@@ -246,7 +246,7 @@ def test_page_begins_with_the_verdict_of_the_first_metric() -> None:
 
     def verdict_of(*systems: np.ndarray) -> list[str]:
         sets = [twmd_registry.score(["a"] * 60, ["b"] * 60, "sbert")] * len(systems)
-        own = [replace(one, scores=values.tolist()) for one, values in zip(sets, systems, strict=True)]
+        own = [replace(one, by_side=values[None]) for one, values in zip(sets, systems, strict=True)]
         named = [(f"{name}.txt", ["a"] * 60) for name in "MAW"[: len(systems)]]
         test = Resampling("bs", 200, seed=1) if len(systems) > 1 else Resampling(resamples=200)
         metrics = [(twmd_registry.load("sbert"), own)]

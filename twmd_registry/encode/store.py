@@ -12,7 +12,7 @@ import torch
 
 from twmd_registry.encode.cache import CachedText, TextCache, TextKey
 from twmd_registry.encode.encoder import Encoder, tokenise
-from twmd_registry.tensors import TOKEN_FLAGS, EncodedTexts, TextTokens, span_indices
+from twmd_registry.tensors import EncodedTexts, TextFacts, TextTokens, span_indices
 
 
 @dataclass
@@ -25,10 +25,10 @@ class TextStore:
 
     encoder: Encoder
     texts: Sequence[str]
-    pairs: np.ndarray  # Numbers of both texts of every pair; shape (2, pairs)
+    pairs: tuple[np.ndarray, np.ndarray]  # The numbers of the texts on both sides of the pairs; each of shape (pairs,)
     layers: Sequence[int]  # Hidden states to read, ascending
     uses: dict[int, list[int]]  # Chunks that need each text which several chunks need
-    flags: np.ndarray  # Facts about texts, set when they are read
+    facts: TextFacts
     limit: int | None = None  # Like `stride`, for `Encoder.encode`
     stride: int | None = None
     cache: TextCache | None = None
@@ -49,7 +49,8 @@ class TextStore:
         none = torch.zeros(0, dtype=torch.int64, device=device)
         no_vectors = torch.zeros(0, self.encoder.width, dtype=torch.float32, device=device)
         nothing = EncodedTexts(dict.fromkeys(self.layers, no_vectors), none, none.to(torch.uint8), none, none)
-        new, parts = np.setdiff1d(self.pairs[:, chunk], self.held_texts), [self.held or nothing]
+        new = np.setdiff1d([side[chunk] for side in self.pairs], self.held_texts)
+        parts = [self.held or nothing]
         numbers = self.held_texts
         if self.cache is not None and (cached := self._find_cached(self.cache, new)):
             parts.append(self._to_device(cached))
@@ -58,7 +59,7 @@ class TextStore:
         if len(new):
             cut, static = None if self.stride else self.limit, self.encoder.static
             tokens = tokenise(self.encoder.tokenizer, [self.texts[i] for i in new], cut, drop_unknown=static)
-            self.flags[TOKEN_FLAGS][new] = [text.flags for text in tokens]
+            self.facts.add(new.tolist(), tokens)
             full, encoded = [text for text in tokens if not text.empty], nothing
             if full:
                 encoded = self.encoder.encode(
@@ -111,9 +112,9 @@ class TextStore:
         return TextKey(self.encoder.identity, tuple(self.layers), self.limit, self.stride, self.texts[text])
 
     def _to_device(self, cached: dict[int, CachedText]) -> EncodedTexts:
-        """Copy cached texts to the encoder's device, and set their flags."""
+        """Copy cached texts to the encoder's device, and add facts about them."""
         vectors, tokens = zip(*cached.values(), strict=True)
-        self.flags[TOKEN_FLAGS][list(cached)] = [text.flags for text in tokens]
+        self.facts.add(list(cached), tokens)
         layers = {
             k: torch.from_numpy(np.concatenate([matrices[j] for matrices in vectors])).to(self.encoder.device)
             for j, k in enumerate(self.layers)

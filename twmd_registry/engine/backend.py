@@ -26,6 +26,7 @@ from twmd_registry.registry.metric_spec import AppliedSpec, MetricSpec
 from twmd_registry.registry.options import LocalFiles, RunOptions
 from twmd_registry.registry.presets import describe_model
 from twmd_registry.registry.values import Truncation
+from twmd_registry.tensors import TextFacts
 
 
 class Scores(NamedTuple):
@@ -49,7 +50,7 @@ class PairScores(NamedTuple):
     """The scores of pairs by the backends of a group."""
 
     by_backend: list[Scores]
-    flags: np.ndarray  # Facts about the texts; shape (texts,), `TEXT_FLAGS`
+    facts: TextFacts
 
 
 class Backend:

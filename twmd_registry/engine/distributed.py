@@ -20,7 +20,7 @@ from twmd_registry.engine.scorer import Hooks, Scorer, check_scorers, score_all,
 from twmd_registry.errors import InputError, SpecError, TwmdError
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.progress import Progress
-from twmd_registry.tensors import FLAGS, TEXT_FLAGS
+from twmd_registry.tensors import FLAGS, TextFacts
 
 T = TypeVar("T")
 
@@ -110,14 +110,14 @@ class Ranks(Hooks):
             return shares[0]
         # Shares in the order of ranks are in the order of the data.
         by_backend = [Scores.join(parts) for parts in zip(*(own.by_backend for own in shares), strict=True)]
-        # Each share sets the flags of its texts; a text may be in several.
-        flags = np.zeros(len(pairs.texts), TEXT_FLAGS)
+        # Each share has facts about its texts; a text may be in several.
+        facts = TextFacts.of_unread(len(pairs.texts))
         for rank, own in enumerate(shares):
             _, texts = self._share(group, pairs, rank)
-            for name in (*FLAGS, "missing"):
-                some = own.flags[name].astype(bool)
-                flags[name][texts[some]] = own.flags[name][some]
-        return PairScores(by_backend, flags)
+            for name in FLAGS:
+                facts.flags[name][texts] |= own.facts.flags[name]
+            facts.missing.update({int(texts[i]): words for i, words in own.facts.missing.items()})
+        return PairScores(by_backend, facts)
 
 
 def _error_of(failures: Sequence[Failure | None]) -> TwmdError:

@@ -24,6 +24,7 @@ from twmd_registry.registry.signature import Signature
 
 if TYPE_CHECKING:  # they import torch, which SacreBLEU's metrics alone do not need
     from twmd_registry.engine.backend import Backend
+    from twmd_registry.tensors import TextFacts
 
 SHOWN_WORDS = SHOWN_TEXTS = 5
 """Words, or texts, that a warning names, at most."""
@@ -52,15 +53,15 @@ def name_texts(pairs: Pairs, which: np.ndarray, rows: Sequence[int]) -> str:
     return ", ".join([*list(dict.fromkeys(name for _, name in sorted(named)))[:SHOWN_TEXTS], *more])
 
 
-def warn_about_texts(pairs: Pairs, models: Sequence[tuple[np.ndarray, bool]], rows: Sequence[int]) -> None:
+def warn_about_texts(pairs: Pairs, models: Sequence[tuple[TextFacts, bool]], rows: Sequence[int]) -> None:
     """Warn about texts that are not compared as a user may expect.
 
     Args:
         pairs: The pairs of a call.
-        models: By model, the flags of the texts, and whether it is a table of word vectors.
+        models: By model, facts about the texts, and whether it is a table of word vectors.
         rows: The number of each segment.
     """
-    for flags, static in models:
+    for (flags, words_of), static in models:
         for which, text, rule in (
             (
                 flags["vanished"],
@@ -80,7 +81,7 @@ def warn_about_texts(pairs: Pairs, models: Sequence[tuple[np.ndarray, bool]], ro
         ):
             if which.any():
                 warn(f"{text}: {which.sum()}; {rule}.")
-        missing = [word for words in flags["missing"] if words for word in words] if static else []
+        missing = [word for _, words in sorted(words_of.items()) for word in words] if static else []
         if missing:
             often = Counter(missing)
             words = [repr(word) for word, _ in often.most_common(SHOWN_WORDS)] + ["..."] * (len(often) > SHOWN_WORDS)
@@ -88,7 +89,7 @@ def warn_about_texts(pairs: Pairs, models: Sequence[tuple[np.ndarray, bool]], ro
                 f"words without a vector, left out: {len(missing)} in distinct texts, {len(often)} distinct "
                 f"({', '.join(words)})."
             )
-    empty, unknown = (np.logical_or.reduce([flags[name] for flags, _ in models]) for name in ("empty", "unknown"))
+    empty, unknown = (np.logical_or.reduce([facts.flags[name] for facts, _ in models]) for name in ("empty", "unknown"))
     if empty.any():
         number = empty[pairs.hyp[pairs.starts]].sum() + empty[pairs.ref].sum()
         if len(set(rows)) < len(rows):  # candidates, each of them a reference, too, of every other one in its row
@@ -97,7 +98,7 @@ def warn_about_texts(pairs: Pairs, models: Sequence[tuple[np.ndarray, bool]], ro
             f"texts without a token: {number}; each scores 0 against text and 1 against "
             "another empty text (before any baseline)."
         )
-    if truncated := max(int(flags["truncated"].sum()) for flags, _ in models):
+    if truncated := max(int(facts.flags["truncated"].sum()) for facts, _ in models):
         warn(f"distinct texts longer than the limit (truncation, in the signature): {truncated}; each lost its end.")
     if unknown.any():
         warn(
@@ -217,9 +218,12 @@ def check_scripts(
     Raises:
         InputError: More than `FOREIGN_SHARE` of the letters are in other scripts, and model and call are strict.
     """
-    times = np.bincount(np.r_[pairs.hyp[pairs.starts], pairs.ref], minlength=len(pairs.texts))
+    sides = pairs.hyp[pairs.starts], pairs.ref
+    times = np.zeros(len(pairs.texts), dtype=np.int32)
+    for side in sides:
+        np.add.at(times, side, 1)
     total = Counter[str]()
-    for text, often in zip(pairs.texts, times.tolist(), strict=True):
+    for text, often in zip(pairs.texts, map(int, times), strict=True):
         for script, number in _count_scripts(text).items():
             total[script] += often * number
     letters = dict(total.most_common())

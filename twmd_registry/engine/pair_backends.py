@@ -22,7 +22,7 @@ from twmd_registry.progress import Stage
 from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.names import NO_PROMPT, First
 from twmd_registry.registry.pipeline import pipeline_settings
-from twmd_registry.tensors import TEXT_FLAGS, TOKEN_FLAGS, TextTokens
+from twmd_registry.tensors import TextFacts, TextTokens
 
 CHUNK_LETTERS, LETTERS_OF_PAIR = 1_000_000, 100
 """Letters of the texts of pairs that are scored together, and what a pair counts in addition to its texts."""
@@ -45,13 +45,22 @@ class PairBackend(Backend):
         del sums
         orders = sorted({first for backend in group for first in backend.orders})
         # A pair of texts as one number.
-        _, first, inverse = np.unique(pairs.hyp * len(pairs.texts) + pairs.ref, return_index=True, return_inverse=True)
-        distinct = np.stack([pairs.hyp[first], pairs.ref[first]], axis=1)  # (pairs, 2)
+        _, first, inverse = np.unique(
+            pairs.hyp * np.int64(len(pairs.texts)) + pairs.ref, return_index=True, return_inverse=True
+        )
+        distinct, inverse = (
+            np.stack([pairs.hyp[first], pairs.ref[first]], axis=1),
+            inverse.astype(np.int32),
+        )  # (pairs, 2)
+        del first
         raw = {order: np.zeros(len(distinct)) for order in orders}
-        flags, vectors, model = np.zeros(len(pairs.texts), TEXT_FLAGS), dict[int, np.ndarray](), self.model
-        letters = np.fromiter(map(len, pairs.texts), dtype=np.int64)
-        part = np.cumsum(letters[distinct].sum(1) + LETTERS_OF_PAIR) // CHUNK_LETTERS
-        last = np.zeros(len(pairs.texts), dtype=np.int64)  # the part in which a text is needed for the last time
+        facts, vectors, model = TextFacts.of_unread(len(pairs.texts)), dict[int, np.ndarray](), self.model
+        flags = facts.flags
+        letters = np.fromiter(map(len, pairs.texts), dtype=np.int32)
+        sizes = letters[distinct[:, 0]] + letters[distinct[:, 1]] + LETTERS_OF_PAIR
+        part = (np.cumsum(sizes, dtype=np.int64) // CHUNK_LETTERS).astype(np.int32)
+        del letters, sizes
+        last = np.zeros(len(pairs.texts), dtype=np.int32)  # the part in which a text is needed for the last time
         np.maximum.at(last, distinct.ravel(), np.repeat(part, 2))  # numpy 2.4 broadcasts values wrongly here
         with stage(len(distinct) * len(orders)) as progress:
             for number in np.unique(part).tolist():
@@ -60,10 +69,7 @@ class PairBackend(Backend):
                 texts = {i: pairs.texts[i] for i in here}
                 with model.lock, torch.inference_mode(), exact_arithmetic():
                     tokens = dict(zip(here, self._tokenise(list(texts.values())), strict=True))
-                    for i, text in tokens.items():
-                        was_cut = flags["truncated"][i]
-                        flags[TOKEN_FLAGS][i] = text.flags
-                        flags["truncated"][i] |= was_cut
+                    facts.add(here, list(tokens.values()))
                     full = rows[~flags["empty"][distinct[rows]].any(1)]
                     chunk = _Chunk(distinct[full], texts, tokens, vectors)
                     for order in orders if len(full) else ():
@@ -76,7 +82,7 @@ class PairBackend(Backend):
                     progress(len(rows) * len(orders))
         empty = flags["empty"][distinct]  # (pairs, 2)
         scores = [np.where(empty.any(1), empty.all(1), backend.finish(raw))[inverse] for backend in group]
-        return PairScores([Scores(of_pairs[None]) for of_pairs in scores], flags)
+        return PairScores([Scores(of_pairs[None]) for of_pairs in scores], facts)
 
     def _tokenise(self, texts: Sequence[str]) -> list[TextTokens]:
         """Return the tokens of whole texts."""

@@ -7,8 +7,8 @@ import json
 import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence, Set
-from itertools import pairwise
-from typing import Any, NamedTuple
+from itertools import compress, pairwise
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -34,8 +34,30 @@ class Segments(NamedTuple):
     """Checked input."""
 
     predictions: list[str]  # One text per segment
-    references: list[list[str]]  # One list of texts per segment; all empty where sources take their place
+    references: Sequence[list[str]]  # One list of texts per segment; all empty where sources take their place
     sources: list[str] | None = None  # The text that was translated, of every segment; None where it is not known
+
+
+class _SingleReferences(Sequence[list[str]]):
+    """A list of one text per segment; makes each list when it is read, because a million lists take 72 MB."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self._texts = texts
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    @overload
+    def __getitem__(self, segment: int) -> list[str]: ...
+    @overload
+    def __getitem__(self, segment: slice) -> list[list[str]]: ...
+    def __getitem__(self, segment: int | slice) -> list[str] | list[list[str]]:
+        return [[text] for text in self._texts[segment]] if isinstance(segment, slice) else [self._texts[segment]]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self[:] == other[:]
+
+    __hash__ = None  # type: ignore[assignment]  # as a list
 
 
 def check_segments(
@@ -74,7 +96,11 @@ def check_segments(
                 f"references[{row}] is {kinds[0]} but references[{first_row + first}] is {kinds[1]}: pass all rows as "
                 "texts or all as lists."
             )
-    lists = [present_references(entry if isinstance(entry, list) else [entry]) for entry in referred]
+    lists: Sequence[list[str]]
+    if isinstance(referred[first], str):
+        lists = _SingleReferences(["" if entry is None else entry for entry in referred])
+    else:
+        lists = [present_references(entry or [None]) for entry in referred]
     return Segments(predicted, lists, checked_sources)
 
 
@@ -240,20 +266,41 @@ def make_pairs(segments: Segments, spec: MetricSpec | None = None) -> Pairs:
                 f"{spec.metric} compares predictions with their sources (against=source): pass sources, one per "
                 "prediction (sources=, --src FILE, or a column source)."
             )
-        against, references = "source", [[source] for source in segments.sources]
+        against, references = "source", _SingleReferences(segments.sources)
     elif spec and not all(references):
         other = ", or set against=source and pass sources" if "against" in CATALOGUE[spec.metric].keys else ""
         raise InputError(f"{spec.metric} compares predictions with references: pass them{other}.")
-    number: dict[str, int] = {}
-    hyp, ref = [], []
-    for prediction, own_references in zip(segments.predictions, references, strict=True):
-        hypothesis = number.setdefault(prediction, len(number))
-        for reference in own_references:
-            hyp.append(hypothesis)
-            ref.append(number.setdefault(reference, len(number)))
-    counts = np.array(list(map(len, references)))
-    segment = np.repeat(np.arange(len(counts)), counts)
-    return Pairs(list(number), np.array(hyp), np.array(ref), segment, counts, np.cumsum(counts) - counts, against)
+    counts = np.fromiter(map(len, references), np.int32, len(references))
+    rows = zip(segments.predictions, references, strict=True)
+    texts, numbers = _number_texts((text for row in rows for text in (row[0], *row[1])), len(counts) + counts.sum())
+    segment = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    starts = np.cumsum(counts, dtype=np.int32) - counts
+    places: np.ndarray = starts + np.arange(len(counts), dtype=np.int32)  # of the predictions among all texts
+    return Pairs(texts, numbers[places][segment], np.delete(numbers, places), segment, counts, starts, against)
+
+
+def _number_texts(occurrences: Iterable[str], length: int) -> tuple[list[str], np.ndarray]:
+    """Return distinct texts in the order of their first occurrences, and the number of each occurrence.
+
+    Sorts hashes in place of filling a dict, which takes four times the memory.
+    """
+    texts = np.fromiter(occurrences, object, length)
+    order = np.argsort(np.fromiter(map(hash, texts), np.int64, length), kind="stable")
+    grouped = texts[order]
+    # Where two texts have one hash, a text may begin several groups: then it is scored more than once.
+    begins = np.r_[np.ones(min(1, length), dtype=bool), grouped[1:] != grouped[:-1]]
+    del grouped
+    first = order[begins]
+    is_first = np.zeros(length, dtype=bool)
+    is_first[first] = True
+    distinct = list(compress(texts, is_first))
+    del texts
+    number_of_group = (np.cumsum(is_first, dtype=np.int32) - 1)[first]
+    del first
+    groups, numbers = np.cumsum(begins), np.empty(length, dtype=np.int32)
+    groups -= 1
+    numbers[order] = number_of_group[groups]
+    return distinct, numbers
 
 
 def take_share(pairs: Pairs, number: int, shares: int, step: int) -> tuple[Pairs, np.ndarray]:
@@ -287,9 +334,9 @@ def plan_chunks(
     Tokens are estimated from bytes, on the safe side, up to `limit` a text. Chunks end at multiples of `step` segments,
     so that centering batches stay whole. Returns slices over pairs, and the chunks of each text that is in several.
     """
-    tokens = [len(text.encode("utf-8")) // BYTES_PER_TOKEN + 2 for text in pairs.texts]
+    tokens = array("i", (len(text.encode("utf-8")) // BYTES_PER_TOKEN + 2 for text in pairs.texts))
     if limit is not None:
-        tokens = [min(number, limit) for number in tokens]
+        tokens = array("i", (min(number, limit) for number in tokens))
     bounds = np.r_[np.flatnonzero(np.diff(pairs.segment // step, prepend=-1)), len(pairs.hyp)]
     chunks: list[slice] = []
     first, uses = array("i", [-1]) * len(tokens), dict[int, list[int]]()

@@ -35,8 +35,8 @@ from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.values import Idf
 from twmd_registry.tensors import (
     EPSILON,
-    TEXT_FLAGS,
     ZERO_TOLERANCE,
+    TextFacts,
     TokenVectors,
     pad,
 )
@@ -68,7 +68,7 @@ class PipelineRun:
     a pass before. Memory for vectors is bounded; memory for texts, indices and scores is not.
 
     Attributes:
-        flags: Flags of the texts; complete after the last chunk.
+        facts: Facts about the texts; complete after the last chunk.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class PipelineRun:
         limit = None if self._spec.truncation.stride else self._spec.truncation.limit
         step = math.lcm(*(spec.centering.size or 1 for spec in views))
         self._chunks, uses = plan_chunks(pairs, limit, max_tokens, step)
-        self.flags = np.zeros(len(pairs.texts), TEXT_FLAGS)
+        self.facts = TextFacts.of_unread(len(pairs.texts))
         self._padded = {size: self._pad_batches(size) for size in {spec.padding for spec in views} if size}
         if keep:
             if encoder.reference_cache is None:
@@ -121,12 +121,12 @@ class PipelineRun:
         self._store = TextStore(
             encoder,
             pairs.texts,
-            np.stack([pairs.hyp, pairs.ref]),
+            (pairs.hyp, pairs.ref),
             layers,
             uses,
             limit=self._spec.truncation.limit,
             stride=self._spec.truncation.stride,
-            flags=self.flags,
+            facts=self.facts,
             cache=encoder.reference_cache if keep else None,
             # Predictions do not come again, and would push references out.
             cacheable=np.isin(np.arange(len(pairs.texts)), pairs.ref),
@@ -166,10 +166,11 @@ class PipelineRun:
                         for c, spec in zip(sides, specs, strict=True)
                     ]
                 # Facts about the texts, for counts and warnings; and progress.
-                self.flags["vanished"][texts[aligned.row[vanished & ~empty_rows[aligned.row]]]] = True
-                self.flags["wordless"][texts[selection.wordless]] = True
+                flags = self.facts.flags
+                flags["vanished"][texts[aligned.row[vanished & ~empty_rows[aligned.row]]]] = True
+                flags["wordless"][texts[selection.wordless]] = True
                 if selection.weightless is not None:
-                    self.flags["weightless"][texts[items.row[selection.weightless.cpu().numpy()]]] = True
+                    flags["weightless"][texts[items.row[selection.weightless.cpu().numpy()]]] = True
                 if self._progress is not None:
                     self._progress(len(items.hyp) * len(specs))
                 yield ChunkScores(place, dict(zip(specs, sides, strict=True)), documents and documents.counts)

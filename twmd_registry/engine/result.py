@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
@@ -138,7 +139,7 @@ MAX_NOTEBOOK_SEGMENTS = 20_000
 """Segments of the largest set whose interval a notebook shows: it takes a second."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ScoreSet:
     """Scores of segments: a sequence of floats with signature and counts.
 
@@ -150,11 +151,8 @@ class ScoreSet:
 
     Attributes:
         signature: The applied specification.
-        scores: *The* score of each segment: finite, and without a baseline in the metric's range (``twmd explain -m
-            METRIC``).
-        precision: Hypothesis side of each segment; None for a one-sided metric.
-        recall: Reference side of each segment; None for a one-sided metric.
-        f1: F1 of each segment; None for a one-sided metric.
+        by_side: Precision, recall and F1 of each segment, shape (3, segments); *the* score of a one-sided metric, shape
+            (1, segments).
         counts: Facts about the texts, such as how many were cut.
         texts: sha256 of ``[predictions, references]``, with sources if used, as compact JSON in UTF-8.
         hashes: Full sha256 of each part that the signature names by a short hash, by kind (``model``, ``adapter``,
@@ -165,15 +163,55 @@ class ScoreSet:
     """
 
     signature: Signature
-    scores: list[float] = field(hash=False)
-    precision: list[float] | None = field(hash=False)
-    recall: list[float] | None = field(hash=False)
-    f1: list[float] | None = field(hash=False)
+    by_side: np.ndarray
     counts: Counts
     texts: str
-    hashes: dict[str, tuple[str, ...]] = field(hash=False)
-    explainer: Callable[[int, int | None], Alignment] | None = field(default=None, compare=False, repr=False)
-    by_reference: np.ndarray | None = field(default=None, compare=False, repr=False)
+    hashes: dict[str, tuple[str, ...]]
+    explainer: Callable[[int, int | None], Alignment] | None = None
+    by_reference: np.ndarray | None = None
+
+    @property
+    def values(self) -> np.ndarray:
+        """*The* score of each segment, as `scores`; shape (segments,)."""
+        values: np.ndarray = self.by_side[SIDE[self.signature.spec.output] if len(self.by_side) > 1 else 0]
+        return values
+
+    @cached_property
+    def scores(self) -> list[float]:
+        """*The* score of each segment: finite, and without a baseline in the metric's range (``twmd explain -m
+        METRIC``).
+        """
+        scores: list[float] = self.values.tolist()
+        return scores
+
+    @cached_property
+    def precision(self) -> list[float] | None:
+        """Hypothesis side of each segment; None for a one-sided metric."""
+        return self._side("precision")
+
+    @cached_property
+    def recall(self) -> list[float] | None:
+        """Reference side of each segment; None for a one-sided metric."""
+        return self._side("recall")
+
+    @cached_property
+    def f1(self) -> list[float] | None:
+        """F1 of each segment; None for a one-sided metric."""
+        return self._side("f1")
+
+    def _side(self, name: str) -> list[float] | None:
+        return self.by_side[SIDE[name]].tolist() if len(self.by_side) > 1 else None
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both have equal scores, signatures, counts and texts."""
+        if not isinstance(other, ScoreSet):
+            return NotImplemented
+        facts = [(own.signature, own.counts, own.texts, own.hashes) for own in (self, other)]
+        return facts[0] == facts[1] and np.array_equal(self.by_side, other.by_side)
+
+    def __hash__(self) -> int:
+        """Hash the signature, the counts and the texts."""
+        return hash((self.signature, self.counts, self.texts))
 
     def __str__(self) -> str:
         """Return one line: signature and corpus score."""
@@ -194,7 +232,7 @@ class ScoreSet:
 
     def __len__(self) -> int:
         """Return the number of segments."""
-        return len(self.scores)
+        return len(self.values)
 
     @overload
     def __getitem__(self, segment: int) -> float: ...
@@ -212,8 +250,8 @@ class ScoreSet:
     @property
     def sides(self) -> dict[str, float]:
         """Corpus precision, recall and F1 by their letters, P, R and F1; empty for a one-sided metric."""
-        names = zip(("P", "R", "F1"), (self.precision, self.recall, self.f1), strict=True)
-        return {name: _mean(values) for name, values in names if values is not None}
+        rows = self.by_side if len(self.by_side) > 1 else ()
+        return {name: float(row.mean()) for name, row in zip(("P", "R", "F1"), rows, strict=False)}
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a table with a row per segment and the columns ``score`` and, for a two-sided metric, ``precision``,
@@ -234,7 +272,7 @@ class ScoreSet:
     @property
     def score(self) -> float:
         """The corpus score: the mean over segments."""
-        return _mean(self.scores)
+        return float(self.values.mean())
 
     @check_types(documents=Iterable, resamples=Integral, seed=Integral)
     def by_document(
@@ -253,7 +291,7 @@ class ScoreSet:
         """
         if min(resamples, seed) < 0:
             raise InputError(f"expected numbers from 0; got resamples={resamples}, seed={seed}.")
-        statistics = np.stack([self.scores, np.ones(len(self.scores))], axis=1)
+        statistics = np.stack([self.values, np.ones(len(self))], axis=1)
         return score_documents(statistics, list(documents), lambda sums: sums[:, 0] / sums[:, 1], resamples, seed)
 
     @check_types(segment=Integral, reference=Integral | None)
@@ -283,10 +321,7 @@ class ScoreSet:
         ``recall`` and ``f1`` (two-sided metrics), the counts, per-segment ``scores``, and ``signature``.
         """
         result: dict[str, Any] = {str(self.metric): self.score}
-        for output in OUTPUTS:
-            values = getattr(self, output)
-            if values is not None:
-                result[str(output)] = _mean(values)
+        result |= zip(map(str, OUTPUTS), self.sides.values(), strict=False)
         return result | self.counts.as_dict() | {"scores": list(self.scores), "signature": str(self.signature)}
 
 
@@ -297,7 +332,3 @@ def merge_hashes(several: Iterable[Mapping[str, Sequence[str]]]) -> dict[str, tu
         for kind, sums in hashes.items():
             merged.setdefault(kind, {}).update(dict.fromkeys(sums))
     return {kind: tuple(sums) for kind, sums in merged.items()}
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(np.asarray(values, dtype=np.float64)))

@@ -32,7 +32,7 @@ from twmd_registry.models.fitted import FittedFile
 from twmd_registry.progress import Progress, Stage, split_progress
 from twmd_registry.registry.metric_spec import AppliedSpec, MetricSpec, WeightedSpec, split_name
 from twmd_registry.registry.metrics import entry
-from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS, MetricName
+from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 from twmd_registry.registry.options import (
     PART_NAMES,
     LocalFiles,
@@ -44,6 +44,7 @@ from twmd_registry.registry.options import (
 )
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import SOURCE_WEIGHT, make_spec, spec_with_keys
+from twmd_registry.tensors import TextFacts
 
 T = TypeVar("T")
 BASELINE_PAIRS = 10_000
@@ -221,21 +222,13 @@ class Scorer:
         """
         if [type(scores) for scores in of_members] != [ScoreSet] * len(self.weights):
             raise InputError(f"of_members must be {len(self.weights)} score sets, one of each member.")
-
-        def mean(side: str) -> list[float] | None:
-            values = [getattr(scores, side) for scores in of_members]
-            return None if None in values else np.average(values, axis=0, weights=self.weights).tolist()
-
-        precision, recall, f1 = map(mean, OUTPUTS) if self.requested.against else (None, None, None)
+        sides = [scores.by_side if self.requested.against else scores.values[None] for scores in of_members]
         nrefs = [scores.signature.nrefs for scores in of_members]  # 0 of members that compare with sources
         most = {name: max(getattr(scores.counts, name) for scores in of_members) for name in COUNTS}
         return replace(
             of_members[0],
             signature=Signature(self.spec, next((number for number in nrefs if number != 0), 0)),
-            scores=mean("scores") or [],
-            precision=precision,
-            recall=recall,
-            f1=f1,
+            by_side=np.average(sides, axis=0, weights=self.weights),
             counts=of_members[0].counts._replace(**most),
             hashes=merge_hashes(scores.hashes for scores in of_members),
             explainer=_refuse_to_explain_mean,
@@ -483,8 +476,8 @@ class _Comparison:
     members: list[Scorer]
     pairs: Pairs
     letters: dict[str, int] = field(default_factory=dict)  # By script
-    # By model: the flags of the texts, and whether it is a table of word vectors
-    flags: list[tuple[np.ndarray, bool]] = field(default_factory=list)
+    # By model: facts about the texts, and whether it is a table of word vectors
+    facts: list[tuple[TextFacts, bool]] = field(default_factory=list)
 
 
 def group_by(values: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
@@ -536,11 +529,11 @@ def score_segments(
             backends = [member.backend for member in group]
             warn_about_language(backends[0].spec.model, comparison.pairs)
             found = score_pairs(backends, comparison.pairs, stage, hooks)
-            comparison.flags.append((found.flags, backends[0].model.static))
+            comparison.facts.append((found.facts, backends[0].model.static))
             for member, scores in zip(group, found.by_backend, strict=True):
-                results[member] = _make_score_set(member, comparison, scores, found.flags, digest)
+                results[member] = _make_score_set(member, comparison, scores, found.facts, digest)
         for comparison in comparisons:
-            warn_about_texts(comparison.pairs, comparison.flags, rows)
+            warn_about_texts(comparison.pairs, comparison.facts, rows)
         sets = [
             results[scorer] if scorer in results else scorer.combine([results[member] for member in scorer.members])
             for scorer in scorers
@@ -553,18 +546,18 @@ def score_segments(
     return sets
 
 
-def _make_score_set(member: Scorer, comparison: _Comparison, found: Scores, flags: np.ndarray, digest: str) -> ScoreSet:
+def _make_score_set(member: Scorer, comparison: _Comparison, found: Scores, facts: TextFacts, digest: str) -> ScoreSet:
     """Rescale the scores of pairs, reduce them over references, and return them with signature and counts."""
     spec, baseline = member.backend.spec, member.backend.baseline
-    pairs, letters = comparison.pairs, comparison.letters
+    pairs, letters, flags = comparison.pairs, comparison.letters, facts.flags
     scores = rescale(found.sides, baseline) if baseline else found.sides
     # The best precision, recall and F1 may come from different references.
-    if spec.multiref == "max":
+    if len(scores[0]) == len(pairs.starts):  # a reference each
+        by_side = scores
+    elif spec.multiref == "max":
         by_side = np.maximum.reduceat(scores, pairs.starts, axis=1)  # (sides, segments)
     else:
         by_side = np.add.reduceat(scores, pairs.starts, axis=1) / pairs.counts
-    sides: list[list[float]] = by_side.tolist()
-    precision, recall, f1 = sides if len(sides) > 1 else (None, None, None)
     scripts = member.backend.scripts
     names = (SENTENCE_COUNTS.names or ()) if spec.align else ()
     of_sentences = {name: int(found.sentences[name].sum()) for name in names}
@@ -574,7 +567,7 @@ def _make_score_set(member: Scorer, comparison: _Comparison, found: Scores, flag
         empty=int(flags["empty"][pairs.hyp[pairs.starts]].sum() + flags["empty"][pairs.ref].sum()),
         unknown=int(flags["unknown"].sum()),
         repeated=len(pairs.counts) + len(pairs.ref) - len(pairs.texts),
-        oov=sum(len(words) for words in flags["missing"] if words),
+        oov=sum(map(len, facts.missing.values())),
         foreign=sum(letters[script] for script in letters if scripts and script not in scripts),
         letters=letters,
         sentences=of_sentences,
@@ -594,10 +587,7 @@ def _make_score_set(member: Scorer, comparison: _Comparison, found: Scores, flag
     )
     return ScoreSet(
         signature=signature,
-        scores=sides[SIDE[spec.output]],
-        precision=precision,
-        recall=recall,
-        f1=f1,
+        by_side=by_side,
         counts=counts,
         texts=digest,
         hashes=member.backend.hashes,

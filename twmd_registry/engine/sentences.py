@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from twmd_registry.engine.pairs import Pairs
 from twmd_registry.engine.token_vectors import TokenItems
 from twmd_registry.messages import warn
 from twmd_registry.registry.references import is_blank
-from twmd_registry.tensors import FLAGS, TEXT_FLAGS, TokenVectors, span_indices
+from twmd_registry.tensors import FLAGS, TEXT_FLAGS, TextFacts, TokenVectors, span_indices
 
 
 class SentenceLink(NamedTuple):
@@ -59,15 +58,16 @@ def split_documents(pairs: Pairs) -> tuple[Pairs, list[list[int]]]:
     return split, sentences
 
 
-def flags_of_documents(flags: np.ndarray, sentences: list[list[int]]) -> np.ndarray:
-    """Return the flags of documents: a flag of any sentence, but ``empty`` only if all sentences are empty."""
-    by_document = np.zeros(len(sentences), TEXT_FLAGS)
+def facts_of_documents(facts: TextFacts, sentences: list[list[int]]) -> TextFacts:
+    """Return facts about documents: a flag of any sentence, but ``empty`` only if all sentences are empty."""
+    flags, by_document, missing = facts.flags, np.zeros(len(sentences), TEXT_FLAGS), dict[int, tuple[str, ...]]()
     for document, rows in enumerate(sentences):
         for name in FLAGS:
             by_document[name][document] = flags[name][rows].any()
         by_document["empty"][document] = flags["empty"][rows].all()
-        by_document["missing"][document] = tuple(chain.from_iterable(words or () for words in flags["missing"][rows]))
-    return by_document
+        if words := [word for row in rows for word in facts.missing.get(row, ())]:
+            missing[document] = tuple(words)
+    return TextFacts(by_document, missing)
 
 
 def match_sentences(hyp: np.ndarray, ref: np.ndarray) -> list[SentenceLink]:

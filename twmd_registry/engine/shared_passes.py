@@ -17,6 +17,7 @@ from twmd_registry.engine.scorer import Hooks, Scorer, score_pairs, score_segmen
 from twmd_registry.errors import SpecError, TwmdError, is_out_of_memory
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.progress import split_progress
+from twmd_registry.tensors import TextFacts
 
 PASS_LETTERS = 250_000
 """Letters of the requests that share a pass: 1,000 pairs of news sentences, and some seconds on two cores."""
@@ -109,8 +110,9 @@ class _PartOfPass(Hooks):
         if (scores := self.shared.scores(*group)) is None:
             return None
         here = slice(self.shared.ends[self.number], self.shared.ends[self.number + 1])
-        flags = scores.flags[[self.shared.rows[text] for text in pairs.texts]]
-        return PairScores([own.select(here) for own in scores.by_backend], flags)
+        rows, (flags, missing) = [self.shared.rows[text] for text in pairs.texts], scores.facts
+        facts = TextFacts(flags[rows], {i: missing[row] for i, row in enumerate(rows) if row in missing})
+        return PairScores([own.select(here) for own in scores.by_backend], facts)
 
 
 def score_together(scorer: Scorer, tasks: Sequence[Segments]) -> list[Outcome]:

@@ -19,7 +19,7 @@ from twmd_registry.engine.alignment import Alignment
 from twmd_registry.engine.backend import Backend, PairScores, Scores
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.engine.pipeline import STEPS_PER_TEXT, CorpusSums, PipelineRun
-from twmd_registry.engine.sentences import SENTENCE_COUNTS, flags_of_documents, split_documents
+from twmd_registry.engine.sentences import SENTENCE_COUNTS, facts_of_documents, split_documents
 from twmd_registry.engine.token_vectors import TokenView, make_view
 from twmd_registry.errors import SpecError
 from twmd_registry.messages import warn
@@ -198,8 +198,8 @@ class TokenAlignmentBackend(Backend):
                     own.sides[:, chunk.place] = sides[: len(own.sides)].to("cpu", torch.float64).numpy()
                     if chunk.sentences is not None:
                         own.sentences[chunk.place] = chunk.sentences
-            flags = flags_of_documents(run.flags, sentences) if sentences else run.flags
-            return PairScores([scores[backend.spec] for backend in group], flags)
+            facts = facts_of_documents(run.facts, sentences) if sentences else run.facts
+            return PairScores([scores[backend.spec] for backend in group], facts)
 
     def sum_corpus(self, group: Sequence[TokenAlignmentBackend], pairs: Pairs) -> CorpusSums:
         """Return the sums of token vectors and the document frequencies of these pairs."""

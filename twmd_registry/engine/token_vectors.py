@@ -104,7 +104,7 @@ def make_view(spec: AppliedSpec) -> TokenView:
 
 def make_items(view: TokenView, pairs: Pairs, chunk: slice, texts: np.ndarray) -> TokenItems:
     """List the items of a chunk; `texts` are the numbers of the encoded texts."""
-    segment = pairs.segment[chunk]
+    segment = pairs.segment[chunk].astype(np.int64)
     batch = np.zeros_like(segment)
     if view.centering.kind == "batch":
         batch = segment // cast("int", view.centering.size)

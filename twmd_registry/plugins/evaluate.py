@@ -141,7 +141,7 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
             return texts, [[] for _ in texts]
         drop_missing = self.scorer.options.drop_missing
         checked = check_segments(predictions, references, first_row=len(self), drop_missing=drop_missing)
-        return checked.predictions, checked.references
+        return checked.predictions, [*checked.references]
 
     def add(
         self,

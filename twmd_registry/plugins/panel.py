@@ -168,7 +168,7 @@ def _references_for(module: Any, segments: Segments) -> list[Any]:
     takes_text = not kinds or any(isinstance(kind, Value) for kind in kinds)
     if takes_text and all(len(texts) == 1 for texts in segments.references):
         return [texts[0] for texts in segments.references]
-    return segments.references
+    return [*segments.references]
 
 
 def _finite(named: Iterable[tuple[str, float]]) -> dict[str, float]:

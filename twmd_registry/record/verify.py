@@ -278,7 +278,10 @@ def _compare_again(
             entries = [system.results[place] for system in record.systems]
             sets = [result[2] for result in ours]
             if recorded:
-                sets = [replace(scores, scores=[*entry.scores]) for scores, entry in zip(sets, entries, strict=True)]
+                sets = [
+                    replace(scores, by_side=np.array([entry.scores]))
+                    for scores, entry in zip(sets, entries, strict=True)
+                ]
             metrics[place] = ours[0][1], sets
         elif not recorded:
             continue

@@ -160,18 +160,18 @@ class ScoringJob:
                 raise ModelError(f"this worker would score by {scorer.signature}, not by {signature}: {hint}.")
         text_columns = [name for name in self.columns.wanted if name in batch.column_names]
         known = batch[REJECTED].to_pylist() if REJECTED in batch.column_names else [None] * batch.num_rows
-        segments, rows, reasons = Segments([], []), list[int](), list[str | None](known)
+        predictions, references, rows, reasons = list[str](), list[list[str]](), list[int](), list[str | None](known)
         for row, values in enumerate(batch.select(text_columns).to_pylist()):
             found = check_row(values, self.columns) if reasons[row] is None else reasons[row]
             if isinstance(found, tuple):
-                segments.predictions.append(found[0])
-                segments.references.append(found[1])
+                predictions.append(found[0])
+                references.append(found[1])
                 rows.append(row)
             elif self.strict:
                 raise InputError(f"{found}.")
             else:
                 reasons[row] = found
-        return segments, rows, reasons
+        return Segments(predictions, references), rows, reasons
 
 
 def check_columns(present: Sequence[str], job: ScoringJob) -> None:
