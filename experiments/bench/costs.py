@@ -1,4 +1,4 @@
-"""What a billion pairs cost on Ray, by arithmetic from measured rates: the numbers of docs/costs.md."""
+"""What a billion pairs cost on Ray, by arithmetic from measured rates: the numbers of docs/large-data.md."""
 
 from __future__ import annotations
 

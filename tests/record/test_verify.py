@@ -72,7 +72,7 @@ def test_record_of_unsupported_language_verifies_without_an_option() -> None:
     texts = Segments(["\u043f\u0440\u0438\u0432\u0435\u0442"], [["\u043c\u0438\u0440"]])
     scores = twmd_registry.load("twmd", any_language=True).score(*texts)
     assert twmd_registry.verify_record(make_record([("sys", [scores])], seconds=1.0), [texts]).agrees
-    assert verify_number(str(scores.signature), str(scores.score), texts)[1]
+    assert verify_number(str(scores.signature), str(scores.score), texts).agrees
 
 
 def test_record_of_every_metric_verifies(tmp_path: Path) -> None:
@@ -258,8 +258,8 @@ def score() -> twmd_registry.ScoreSet:
 def test_only_a_rounded_number_or_percentage_agrees(
     score: twmd_registry.ScoreSet, form: str, scale: int, change: float, expected: tuple[bool, bool]
 ) -> None:
-    _, agrees, _, per_cent = verify_number(str(score.signature), form.format(scale * score.score + change), TEXTS)
-    assert (agrees, per_cent) == expected
+    checked = verify_number(str(score.signature), form.format(scale * score.score + change), TEXTS)
+    assert (checked.agrees, checked.per_cent) == expected
 
 
 def test_non_numbers_and_wrong_reference_counts_are_refused(score: twmd_registry.ScoreSet) -> None:

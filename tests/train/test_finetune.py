@@ -18,7 +18,6 @@ import twmd_registry
 from tests import conftest as cli
 from tests.processes import limit_files
 from tests.train.rated_words import named_words, rated_words, write_words
-from twmd_registry.engine.scorer import Scorer
 from twmd_registry.engine.token_backend import TokenAlignmentBackend
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
@@ -28,13 +27,13 @@ from twmd_registry.registry.own_presets import add_preset, remove_preset
 from twmd_registry.registry.presets import read_presets
 from twmd_registry.registry.spec import keys_to_set, make_spec
 from twmd_registry.train.data import TrainingData
-from twmd_registry.train.finetune import Agreements, FinetunePlan, finetune
+from twmd_registry.train.finetune import Finetuned, FinetunePlan, finetune
 from twmd_registry.train.recipe import Recipe
 from twmd_registry.train.trainer import LOG_STEPS, STATE, last_checkpoint
 
 CPU = RunOptions(device="cpu")
 LAYER = 2
-Run = tuple[Path, tuple[Scorer, int, float, Agreements], FinetunePlan]
+Run = tuple[Path, Finetuned, FinetunePlan]
 
 
 @pytest.fixture(scope="module")

@@ -100,15 +100,13 @@ def metric_command(arguments: Arguments) -> int:
         for sources in (arguments.data, arguments.dev, arguments.holdout)
     )
     plan = FinetunePlan(scorer.requested, train, dev, holdout, recipe)
-    trained, steps, loss, agreements = finetune(
-        plan, arguments.output, options=options, name=name, resume=arguments.resume
-    )
+    trained = finetune(plan, arguments.output, options=options, name=name, resume=arguments.resume)
     scale = "of standardised ratings, whose variance is 1"
-    print(f"{steps} steps; mean squared error on training segments {loss:.4f} ({scale})")
-    for agreement in agreements:
+    print(f"{trained.steps} steps; mean squared error on training segments {trained.loss:.4f} ({scale})")
+    for agreement in trained.agreements:
         checkpoint = f"epoch {agreement['epoch']:g}" if agreement["epoch"] else "untrained"
         print(f"dev, {checkpoint}: Pearson {agreement['pearson']:.4f}, Kendall {agreement['kendall']:.4f}")
-    _print_usage(trained)
+    _print_usage(trained.scorer)
     return 0
 
 

@@ -77,7 +77,7 @@ GENERIC = "PreTrainedTokenizerFast"
 def largest_dimension(path: Path) -> int:
     """Return the largest dimension of the tensors in a safetensors file; 0 for any other file."""
     with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError), path.open("rb") as file:
-        return max((size for _, _, shape, *_ in read_header(file) for size in shape), default=0)
+        return max((size for tensor in read_header(file) for size in tensor.shape), default=0)
     return 0
 
 
@@ -172,7 +172,7 @@ def weight_map(shards: Iterable[Path]) -> dict[str, str]:
             contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError),
             path.open("rb") as file,
         ):
-            names.update((name, path.name) for name, *_ in read_header(file))
+            names.update((tensor.name, path.name) for tensor in read_header(file))
     return names
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from importlib import resources
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,12 +23,17 @@ SIDES = ("prediction", "reference")
 GOLDEN = Path(str(resources.files("twmd_registry"))) / "data" / "selfcheck.json"
 
 
-def check(options: RunOptions | None = None, progress: Progress | None = None) -> list[tuple[str, float, str | None]]:
+class CheckedSetting(NamedTuple):
+    """A setting's largest difference from its published scores (infinite without a score), and the problem, if any."""
+
+    name: str
+    difference: float
+    problem: str | None
+
+
+def check(options: RunOptions | None = None, progress: Progress | None = None) -> list[CheckedSetting]:
     """Score the packaged pairs with every metric, also untuned where its default is tuned, and compare with the
     published scores.
-
-    Returns:
-        Per setting, the largest difference (infinite without a score) and a description of the problem, if any.
     """
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
     results = []
@@ -44,7 +50,7 @@ def check(options: RunOptions | None = None, progress: Progress | None = None) -
                 problem = f"the signature is {scores.signature} instead of {published['signature']}"
             elif worst > TOLERANCE:
                 problem = f"off by more than {TOLERANCE:g}"
-        results.append((name, worst, problem))
+        results.append(CheckedSetting(name, worst, problem))
         if progress is not None:
             progress(1)
     return results

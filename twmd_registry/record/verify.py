@@ -449,6 +449,15 @@ def match_number(value: str) -> re.Match[str]:
     return match
 
 
+class NumberCheck(NamedTuple):
+    """The scores now, whether a printed number agrees within a margin, and whether it was read as per cent."""
+
+    scores: ScoreSet
+    agrees: bool
+    margin: float
+    per_cent: bool
+
+
 def verify_number(
     signature: str,
     value: str,
@@ -457,15 +466,12 @@ def verify_number(
     options: RunOptions | None = None,
     local_files: LocalFiles | None = None,
     tolerance: float | None = None,
-) -> tuple[ScoreSet, bool, float, bool]:
+) -> NumberCheck:
     """Score texts by a signature and compare the corpus score with a printed number.
 
     The number may be the score or 100 times the score; a per-cent sign means the latter. It agrees if it equals the
     score rounded to the printed digits, within `tolerance`. By default, that is the tolerance of the number format for
     a mean over this many segments.
-
-    Returns:
-        The scores now, whether the number agrees, the allowed difference, and whether it was read as per cent.
     """
     match = match_number(value)
     printed, rounding = float(match[1]), 0.5 * 10.0 ** -len(match[2])
@@ -482,4 +488,4 @@ def verify_number(
     plain = not match[3] and abs(scores.score - printed) <= rounding + noise
     hundred = abs(100 * scores.score - printed) <= rounding + 100 * noise
     per_cent = bool(match[3]) or (hundred and not plain)
-    return scores, plain or hundred, rounding + noise * (100 if per_cent else 1), per_cent
+    return NumberCheck(scores, plain or hundred, rounding + noise * (100 if per_cent else 1), per_cent)

@@ -10,9 +10,9 @@ import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from io import BufferedReader, FileIO
-from operator import index, itemgetter
+from operator import attrgetter, index
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from twmd_registry.errors import ModelError, refuse_repeated_keys
 from twmd_registry.registry.names import (
@@ -102,19 +102,29 @@ def _digest_tensors(file: BufferedReader) -> list[list[Any]]:
         file.seek(0)
         return [[digest_bytes(file)]]
     digests = []
-    for name, dtype, shape, start, end in tensors:
-        file.seek(start)
+    for tensor in tensors:
+        file.seek(tensor.start)
         digest, part = hashlib.sha256(), b""
-        for place in range(start, end, _CHUNK):
-            digest.update(part := file.read(min(_CHUNK, end - place)))
-        is_whole = name.endswith("position_ids") and len(part) == end - start
+        for place in range(tensor.start, tensor.end, _CHUNK):
+            digest.update(part := file.read(min(_CHUNK, tensor.end - place)))
+        is_whole = tensor.name.endswith("position_ids") and len(part) == tensor.end - tensor.start
         if not (is_whole and part == array("q", range(len(part) // 8)).tobytes()):
-            digests.append([name, dtype, shape, digest.hexdigest()])
+            digests.append([tensor.name, tensor.dtype, tensor.shape, digest.hexdigest()])
     return digests
 
 
-def read_header(file: BufferedReader) -> list[tuple[str, str, list[int], int, int]]:
-    """Return name, dtype, shape, start and end of a safetensors file's tensors, in byte order."""
+class TensorEntry(NamedTuple):
+    """A tensor in a safetensors file, with the places of its first byte and of the byte after its last."""
+
+    name: str
+    dtype: str
+    shape: list[int]
+    start: int
+    end: int
+
+
+def read_header(file: BufferedReader) -> list[TensorEntry]:
+    """Return the tensors of a safetensors file, in byte order."""
     size, header = os.fstat(file.fileno()).st_size, int.from_bytes(file.read(8), "little")
     if header > size - 8:
         raise ValueError(header)
@@ -123,10 +133,9 @@ def read_header(file: BufferedReader) -> list[tuple[str, str, list[int], int, in
     tensors = []
     for name, entry in table.items():
         start, end = (8 + header + index(place) for place in entry["data_offsets"])
-        tensors.append((name, str(entry["dtype"]), list(entry["shape"]), start, end))
-    tensors.sort(key=itemgetter(3, 4))
-    starts, ends = ([8 + header, *map(itemgetter(4), tensors)], [*map(itemgetter(3), tensors), size])
-    if starts != ends:
+        tensors.append(TensorEntry(name, str(entry["dtype"]), list(entry["shape"]), start, end))
+    tensors.sort(key=attrgetter("start", "end"))
+    if [8 + header, *(tensor.end for tensor in tensors)] != [*(tensor.start for tensor in tensors), size]:
         raise ValueError(size)  # some bytes belong to no tensor, or to two
     return tensors
 

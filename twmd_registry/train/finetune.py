@@ -78,6 +78,21 @@ Agreements = list[dict[str, float]]
 """Correlations with dev by name, with the ``epoch`` of the untrained (0) and the saved weights; empty without dev."""
 
 
+class Finetuned(NamedTuple):
+    """A trained metric, the steps that it took, and how well it fits.
+
+    Attributes:
+        loss: Mean squared error on up to `START_ROWS` training segments, without dropout, in squared standard
+            deviations of the ratings.
+        agreements: Agreement with dev, before and after.
+    """
+
+    scorer: Scorer
+    steps: int
+    loss: float
+    agreements: Agreements
+
+
 def finetune(
     plan: FinetunePlan,
     output: Path,
@@ -85,16 +100,12 @@ def finetune(
     options: RunOptions = RunOptions(),  # noqa: B008 (frozen)
     name: str = "finetuned",
     resume: bool = False,
-) -> tuple[Scorer, int, float, Agreements]:
+) -> Finetuned:
     """Train a metric's encoder so that its scores agree with ratings, and save the trained metric.
 
     The output folder gets the adapter (or model), the preset `name`, model card, signature, log and hashes of the
     training data, and holds checkpoints during training. With `resume`, an interrupted run of the same plan continues
     from its last complete checkpoint.
-
-    Returns:
-        The trained metric; the steps; the mean squared error on up to `START_ROWS` training segments, without dropout,
-        in squared standard deviations of the ratings; and the agreement with dev.
     """
     plan.check(any_language=options.any_language)
     require_training()
@@ -130,7 +141,7 @@ def finetune(
         made: dict[str, Any] = {"dev": _describe_dev(plan, agreements), "steps": steps, "minutes": f"{minutes:.1f}"}
         _save_documents(plan, scorer, backend, output, name=name, **made)
         shutil.rmtree(folder)
-    return scorer, steps, loss, agreements
+    return Finetuned(scorer, steps, loss, agreements)
 
 
 def check_output(output: Path, *, resume: bool) -> None:

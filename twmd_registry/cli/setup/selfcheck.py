@@ -19,8 +19,9 @@ def selfcheck_command(arguments: Arguments) -> int:
 
     with progress_bar("metrics") as progress:
         results = check(options, progress)
-    rows = [[name, x if arguments.format == "json" else f"{x:.1e}", problem or "ok"] for name, x, problem in results]
-    good = sum(problem is None for *_, problem in results)
+    exact = arguments.format == "json"
+    rows = [[one.name, one.difference if exact else f"{one.difference:.1e}", one.problem or "ok"] for one in results]
+    good = sum(one.problem is None for one in results)
     say(format_table(("metric", "largest_difference", "result"), rows, arguments.format))
     if arguments.format == "text":
         print(f"\n{good} of {len(results)} settings agree with the published scores within {TOLERANCE:g}.")
