@@ -33,7 +33,7 @@ def run_beside(function: Callable[..., Any], *calls: tuple[Any, ...]) -> list[An
     raised here.
 
     Args:
-        function: Of a module, so that the processes can import it. They have this process's environment and working
+        function: Of a module, so the processes can import it. They have this process's environment and working
             folder.
         calls: Arguments of each call.
     """
@@ -67,7 +67,7 @@ def in_a_fork(work: Callable[[], bool]) -> bool:
 
 @contextlib.contextmanager
 def limit_files(most_bytes: int) -> Iterator[None]:
-    """Limit this process's file size, so that writes fail in the middle of a file, as on a full disk."""
+    """Limit this process's file size, so writes fail in the middle of a file, as on a full disk."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, limits[1]))
     try:

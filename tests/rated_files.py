@@ -20,7 +20,7 @@ LANGUAGE_PAIRS = {
 """By year of WMT, in the order of the TWMD paper's columns; of 2015 and 2016 some."""
 R = np.random.default_rng(11)
 SUBSETS = (("one", 4), ("two", 40))
-"""A year's subsets: the larger one takes two centering batches, so that the order of its pairs matters."""
+"""A year's subsets: the larger one takes two centering batches, so the order of its pairs matters."""
 
 
 def sentence() -> str:
@@ -28,7 +28,7 @@ def sentence() -> str:
 
 
 def write_wmt(folder: Path, year: int, pairs: tuple[str, ...] | None = None, rows: int = 5) -> Path:
-    """Write a year with a few rows per language pair, in another order than the paper's."""
+    """Write a year with a few rows per language pair, in a different order from the paper's."""
     path = folder / "wmt" / f"wmt{year}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [

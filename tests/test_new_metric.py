@@ -92,7 +92,7 @@ EDITS: dict[str, tuple[str, ...]] = {
         "    toughness: float | None\n    temperature: float | None\n",
     ),
 }
-"""By file, texts and what is written in place of each."""
+"""By file, texts and their replacements."""
 PRESETS = """
 [embedded.metrics.toy]
 layer = 4

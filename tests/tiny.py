@@ -57,7 +57,7 @@ OTHER_FAMILIES: dict[str, dict[str, Any]] = {
     "gpt2": _VOCABULARY | {"n_embd": WIDTH, "n_layer": DEPTH, "n_head": 2, "n_positions": POSITIONS, **_ENDS},
     "llama": _BERT | _ENDS | {"num_key_value_heads": 1},
 }
-"""Families with other layers or positions than BERT, or with an encoder and a decoder."""
+"""Families whose layers or positions differ from BERT's, or with an encoder and a decoder."""
 
 
 def tokenizer() -> PreTrainedTokenizerFast:

@@ -56,7 +56,7 @@ def shown(value: object, longest: int = 60) -> str:
 
 
 def check_types(**kinds: Any) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Make a function refuse arguments of other types than these, by name (`ArgumentError`).
+    """Make a function refuse arguments whose types differ from these, by name (`ArgumentError`).
 
     Here, True and False are not numbers, and a text is not a list.
     """

@@ -68,7 +68,7 @@ def menu(word: str, choices: Iterable[object]) -> str:
 
 
 def visible(text: str) -> str:
-    """Escape control characters, so that a text cannot break a line or control a terminal."""
+    """Escape control characters, so a text cannot break a line or control a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

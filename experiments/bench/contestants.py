@@ -1,7 +1,7 @@
 """Who takes part in the benchmark, one at a time: ``contestants NAME MODEL LAYER DEVICE PAIRS`` prints its measurement
 as JSON.
 
-Each runs in a separate process, so that its peak memory can be measured. Models are loaded, and a few texts are scored,
+Each runs in a separate process, so its peak memory can be measured. Models are loaded, and a few texts are scored,
 before the clock starts.
 """
 

@@ -23,7 +23,7 @@ FILTER_FACTOR = 1.5
 
 
 class Cluster(NamedTuple):
-    """Workers that score; `cores` are those of the workers."""
+    """Workers that score, with their cores."""
 
     name: str
     cores: int
@@ -32,7 +32,7 @@ class Cluster(NamedTuple):
 
     @property
     def pace(self) -> float:
-        """Pairs per second of all workers: those of a GPU share it, and each tokenises on a core of its own."""
+        """Pairs per second of all workers. Workers share a GPU, and each tokenises on its own core."""
         if not self.gpus:
             return self.cores * ENCODE_ON_CORE
         return self.gpus * min(ENCODE_ON_GPU, self.workers_per_gpu * TOKENISE)

@@ -35,7 +35,7 @@ SETTINGS = {
     "oneDNN without AVX-512": "",
     "MKL without AVX-512": "",
 }
-"""By name, what is run first; the first is what others are compared with."""
+"""Code to run first, by setting; scores are compared with the first setting's."""
 ENVIRONMENT = {
     "oneDNN without AVX-512": {"ONEDNN_MAX_CPU_ISA": "AVX2"},
     "MKL without AVX-512": {"MKL_ENABLE_INSTRUCTIONS": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},

@@ -1,6 +1,6 @@
 """Cost and quality of ``align=sentences`` on talks: ``python -m experiments bench documents ted-mqm/zh-en.tsv``.
 
-The file is of Google's MQM ratings of TED talks; the sentences of three systems are put into documents. Cost: processor
+The file holds Google's MQM ratings of TED talks; the sentences of three systems are put into documents. Cost: processor
 time of these documents, relative to that of the same sentences scored as segments, interleaved. Quality: one of every
 ten sentences is removed, added from elsewhere, or joined with the next one. Links are compared with the known ones.
 """
@@ -42,7 +42,7 @@ def read_talks(path: Path) -> list[Pair]:
 
 
 def disturb(talk: Pair, other: list[str], draw: random.Random) -> tuple[Pair, set[tuple[int, int]]]:
-    """Return a talk of which sentences are missing, added and joined, and which sentences belong together."""
+    """Return a talk with sentences missing, added and joined, and which sentences belong together."""
     hyp, ref, gold, k = list[str](), list[str](), set[tuple[int, int]](), 0
     while k < len(talk[0]):
         kind, step = draw.choice(["cut", "add", "join", "split"]) if draw.random() < 0.1 else "", 1

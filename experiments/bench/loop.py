@@ -1,7 +1,7 @@
 """Evaluations in a training loop: ``python -m experiments bench loop [EVALUATIONS ROWS]`` (50 of 1,000 rows).
 
 A Seq2SeqTrainer with `make_compute_metrics` evaluates the same references again and again, with other generated texts
-each time. Its model only replays recorded ids, so that the time is that of the metric and of decoding.
+each time. Its model only replays recorded ids, so only the metric and decoding take time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where the wall time of ``twmd score`` goes, from start to end: ``python -m experiments bench profile``.
 
 A thread looks at the stacks of all others every few milliseconds. What is computed in the thread that encodes counts;
-where it waits, or has ended, what the main thread does. Operators of torch run without Python's lock, so that the
+where it waits, or has ended, the main thread's. Operators of torch run without Python's lock, so the
 thread sees them, line by line.
 """
 

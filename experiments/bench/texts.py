@@ -90,7 +90,7 @@ def synthetic_pairs(number: int, seed: int = 7) -> tuple[list[str], list[str]]:
 def benchmark_pairs(number: int = PAIRS) -> tuple[str, list[str], list[str]]:
     """WMT17's pairs where they are, else synthetic ones; and what they are called.
 
-    More than there are repeat them with a few words exchanged, so that no text comes twice; fewer are the first of
+    More than there are repeat them with a few words exchanged, so no text comes twice; fewer are the first of
     them.
     """
     path: Path = SHARED / "data" / "wmt" / "wmt17.jsonl"

@@ -1,7 +1,7 @@
 """Agreement with human ratings against speed: the documentation's scatter plot of ``tradeoff.tsv``.
 
 ``--measure`` measures the pace of every row again, or of the rows ``NAME...``. The pace is pairs per second of
-processor time in one thread, so that other load changes it little. Missing models are replaced by random weights of the
+processor time in one thread, so other load changes it little. Missing models are replaced by random weights of the
 same size, because speed does not depend on weights. It also measures the agreement of rows without another source.
 """
 

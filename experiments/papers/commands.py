@@ -157,7 +157,7 @@ def study_command(arguments: Arguments) -> int:
     require_matplotlib()
     folder, options = arguments.output, options_of(arguments)
     if folder.is_dir() and any(folder.iterdir()):  # otherwise files of an earlier run on other data might remain
-        raise FileError(f"{folder} is not empty: choose a new folder, so that all its files are from one run.")
+        raise FileError(f"{folder} is not empty: choose a new folder, so all its files are from one run.")
     members = {row: metric for option, row in MEMBERS.items() if (metric := getattr(arguments, option))}
     experiments = [read_experiment(f"{arguments.paper}-{name}", members) for name in STUDIED]
     with progress_bar() as progress:

@@ -150,7 +150,7 @@ def read_experiment(name: str, members: Mapping[str, str] | None = None) -> Expe
 
 
 def _resolve(row: str, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge a row's keys with those of its ``same`` row; replace names of rows by their keys."""
+    """Merge a row's keys with its ``same`` row's; replace names of rows by their keys."""
     keys = dict(rows[row])
     if same := keys.pop("same", None):
         keys = _resolve(same, rows) | keys
@@ -233,7 +233,7 @@ def _layers(
 
 
 def _metric(row: Mapping[str, Any], model: str, layers: Sequence[int]) -> TableMetric:
-    """Return the metric that computes a row, at some layers (none for those of the model's preset or rule)."""
+    """Return the metric that computes a row, at some layers (none: the layers of the model's preset or rule)."""
     if "lexical" in row:
         return str(row["lexical"])
     if "member" in row:

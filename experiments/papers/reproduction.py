@@ -22,7 +22,7 @@ from twmd_registry.registry.metric_spec import MetricSpec
 Place = tuple[str, str]
 """A set and one of its groups."""
 GroupedSegments = dict[str, dict[str, RatedSegments]]
-"""Segments by set and group, in the order in which they are batched."""
+"""Segments by set and group, in batching order."""
 HERE, AGREEMENT = "here", "rank agreement"
 
 

@@ -143,7 +143,7 @@ def _needs_depth(experiment: Experiment) -> bool:
 
 
 def _open(settings: Iterable[Setting], options: RunOptions, stack: ExitStack) -> dict[TableMetric, Scorer]:
-    """Make a scorer for each of our metrics, and load its model, so that errors come before scoring."""
+    """Make a scorer for each of our metrics, and load its model, so errors come before scoring."""
     scorers: dict[TableMetric, Scorer] = {}
     for setting in settings:
         for metric in (setting.metric, setting.against):

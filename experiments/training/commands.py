@@ -60,9 +60,9 @@ def data_command(arguments: Arguments) -> int:
 
     without, (first, *others), output = set(arguments.without), arguments.sources, arguments.output
     if (arguments.name in {"from-english", "stsb"}) != (len(others) == 1) and arguments.name != "pairs":
-        raise SpecError(f"{arguments.name} reads another number of paths than {len(arguments.sources)}: see --help.")
+        raise SpecError(f"{arguments.name} does not take {len(arguments.sources)} paths: see --help.")
     if (arguments.name == "pairs") != (arguments.held_out is not None):
-        raise SpecError("--held-out is of pairs, and pairs need it.")
+        raise SpecError("--held-out applies to pairs only, which require it.")
     if arguments.name == "pairs":
         data.pair_outputs(arguments.sources, output, arguments.per_segment, arguments.held_out, arguments.share)
     elif arguments.name == "from-english":
@@ -172,7 +172,7 @@ def learn_command(arguments: Arguments) -> int:
     rated |= {path.name: sets.standardise(read_table(path, group="group")) for path in tables.values()}
     weights = {Path(name).name if name in tables else name: weight for name, weight in weights.items()}
     if arguments.letters:
-        # Nearly all summaries are longer, so that a limit for the pace would leave none.
+        # Nearly all summaries are longer, so a limit for the pace would leave none.
         rated = {
             name: own if name == "summeval" else sets.shorter(own, arguments.letters) for name, own in rated.items()
         }

@@ -43,7 +43,7 @@ KINDS = (
 
 
 def read_kind(kind: Kind, folder: Path) -> list[RatedSegments]:
-    """Return the data sets of a kind, every n-th row of each, so that all have at most `ROWS`."""
+    """Return the data sets of a kind, every n-th row of each, so all have at most `ROWS`."""
     sets = []
     for name in kind.sets:
         form, _, path = name.partition(":")

@@ -1,5 +1,5 @@
 """Small edits that change a text's meaning: numbers, units, names and negations. The edited word is also in the
-reference, so that the edit is an error. Also errors of whole texts, as in MetricX-24.
+reference, so the edit is an error. Also errors of whole texts, as in MetricX-24.
 """
 
 from __future__ import annotations

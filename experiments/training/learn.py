@@ -97,7 +97,7 @@ class Drawn(NamedTuple):
 
 
 class Batches:
-    """Draws a batch that depends only on its step, so that a resumed run draws the same batches."""
+    """Draws a batch that depends only on its step, so a resumed run draws the same batches."""
 
     def __init__(self, sets: Sequence[Weighted], batch: int, seed: int) -> None:
         """Group rows by set and language, and in a group by segment, sorted by length."""

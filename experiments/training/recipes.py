@@ -26,7 +26,7 @@ class Recipe(NamedTuple):
 
 
 def read_recipes() -> dict[str, Recipe]:
-    """Read all recipes by name, in the order in which they can be run."""
+    """Read all recipes by name, in an order that can be run."""
     content = tomllib.loads(Path(__file__).with_name("recipes.toml").read_text(encoding="utf-8"))
     shared = content.pop("shared")
     return {
@@ -46,7 +46,7 @@ def _fill(step: str, shared: dict[str, str]) -> str:
 
 
 def steps_of(name: str) -> Iterator[str]:
-    """Yield the steps of a recipe after those of the recipes that it needs; raise SpecError for an unknown one."""
+    """Yield the steps of a recipe, its prerequisites' first; raise SpecError for an unknown recipe."""
     recipes = read_recipes()
     if name not in recipes:
         raise SpecError(f"no recipe {name!r}; {menu(name, recipes)}.")

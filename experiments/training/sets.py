@@ -26,7 +26,7 @@ from twmd_registry.metaeval.correlation import correlate, make_estimator
 BLOCK = 10
 """Segments per block that replaces a document."""
 CLIPPED = 3.0
-"""Limit of standardised ratings, so that one omission in a good system's output does not count as ten errors."""
+"""Limit of standardised ratings, so one omission in a good system's output does not count as ten errors."""
 
 Part = Callable[[int], str]
 """The part that a document belongs to, by its number modulo ten."""
@@ -135,7 +135,7 @@ def has(own: RatedSet, part: str) -> bool:
 
 
 def read_learned(names: Iterable[str], data: Path, into: str | None) -> dict[str, RatedSegments]:
-    """Return by name what is learned from sets, with z-scores: their part for that, or all of a set of dev alone, less
+    """Return the training rows of sets by name, with z-scores: their part for that, or all of a set of dev alone, less
     rows with a held-out text.
     """
     chosen = [_by_name(name) for name in names]

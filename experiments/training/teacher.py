@@ -51,7 +51,7 @@ def rate(teacher: Scorer, pairs: RatedSegments, part: Path, progress: Progress |
     Args:
         teacher: Any metric that compares predictions with references.
         pairs: Pairs of texts; their ratings are replaced.
-        part: A file that keeps the ratings of whole chunks, a line each, so that an interrupted run goes on. It is
+        part: A file that keeps the ratings of whole chunks, a line each, so an interrupted run goes on. It is
             removed at the end, and ignored if another teacher or other pairs wrote it.
         progress: Called with the number of pairs that were rated.
     """

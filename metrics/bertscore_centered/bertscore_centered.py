@@ -1,7 +1,7 @@
 """BERTScore on centered vectors.
 
 Each word is compared with its most similar word in the other text (Zhang et al. 2020), on vectors from which a mean
-has been subtracted (Chen et al. 2020), so that unrelated texts score lower. Scores lie in [-1, 1]; a text scores
+has been subtracted (Chen et al. 2020), so unrelated texts score lower. Scores lie in [-1, 1]; a text scores
 1.0 against itself.
 
 Examples:

@@ -1,7 +1,7 @@
 """STSScore.
 
 The similarity that a regression model, fine-tuned on rated sentence pairs, predicts: its output divided by 5, not
-clipped (Herbold 2024), so that values slightly above 1 or below 0 occur. The embedded model reads the texts
+clipped (Herbold 2024), so values slightly above 1 or below 0 occur. The embedded model reads the texts
 separately; a cross-encoder reads them together, and their order matters a little.
 
 Examples:

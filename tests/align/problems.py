@@ -20,7 +20,7 @@ from twmd_registry.tensors import PaddedTokens, TokenVectors, pad
 
 SIZES = [(1, 1), (1, 6), (5, 1), (3, 3), (4, 9), (12, 7), (8, 8)]
 QUICK = settings(max_examples=25, derandomize=True)
-"""The same examples in every run, so that a failure can be reproduced."""
+"""The same examples in every run, so a failure can be reproduced."""
 SUMS = frozenset({MetricName.WORDSET_CKA})
 """Metrics whose C is a sum over pairs of tokens, not a mean: C grows with the weights, leaves the range of S, and its
 plan carries no shares. No entry of the catalogue says so, because Eq. 1 divides it out of every score. A new metric of
@@ -34,7 +34,7 @@ def tempered(temperature: float = 1.0, iterations: int | None = 1, objective: Ob
 
 
 def of_metric(metric: MetricName, how: MetricSpec) -> MetricSpec:
-    """Return a metric's specification with those of the same settings that it uses."""
+    """Return a metric's specification with the shared settings that it uses."""
     keys: dict[str, Any] = {"temperature": how.temperature, "iterations": how.iterations, "objective": how.objective}
     return make_spec(metric, **{name: value for name, value in keys.items() if name in CATALOGUE[metric].keys})
 

@@ -69,7 +69,7 @@ def test_bleu_of_unspaced_text_warns_and_names_tokenizers() -> None:
     with pytest.warns(TwmdWarning) as caught:
         compare_systems([("a", PREDICTIONS[:2])], chinese, ["bleu"])
     assert all(name in str(caught[0].message) for name in ("zh", "ja-mecab", "ko-mecab", "flores200"))
-    for name in ("ter", "ter;asian=yes"):  # of which the second alone changes nothing
+    for name in ("ter", "ter;asian=yes"):  # the second changes nothing without the first
         with pytest.warns(TwmdWarning, match="normalized=yes;asian_support=yes"):
             compare_systems([("a", PREDICTIONS[:2])], chinese, [name])
     with warnings.catch_warnings():

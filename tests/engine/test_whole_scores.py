@@ -222,7 +222,7 @@ def draw_texts(draw: np.random.Generator) -> Texts:
 
 
 def keys_here(bench: Bench, keys: dict[str, Any]) -> dict[str, Any]:
-    """Return the same keys as a user gives them: files for what is fitted."""
+    """Return the same keys in a user's form, with files for fitted values."""
     given = {name: value for name, value in keys.items() if name not in {"metric", "baseline"}}
     given |= {name: f"background:{bench.files[name]}" for name in ("centering", "idf") if given[name] == "background"}
     return given | {"stopwords": bench.files["stopwords"] if keys["stopwords"] == "list" else "none"}

@@ -1,4 +1,4 @@
-"""The picture of agreement beside pace is that of its recorded figures, and these are the documentation's."""
+"""The picture of agreement and pace shows the recorded figures, which equal the documentation's."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ WMT23 = {
     "prismRef": (0.517951252, 59),
 }
 """Of WMT23 en-de by reference A, ``acc_eq`` by the algorithm of mt-metrics-eval's ``tau_optimization`` with ``acc_23``,
-and how many of 66 pairs of systems metric and people order alike by their published scores of systems."""
+and how many of 66 pairs of systems metric and people order the same way by their published scores of systems."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Tasks of lm-evaluation-harness: the command line's scores, all pairs in one call, errors in place of nonsense."""
+"""Tasks of lm-evaluation-harness: the command line's scores, all pairs in one call, errors instead of nonsense."""
 
 from __future__ import annotations
 

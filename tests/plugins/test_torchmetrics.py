@@ -212,7 +212,7 @@ def test_missing_torchmetrics_error_shows_the_install_line(monkeypatch: pytest.M
 
 
 def compute_shares(rank: int, folder: Path, shares: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """Return what one of two processes does: by name, what is computed over both shares."""
+    """Return the results of one of two processes by name, computed over both shares."""
     torch.distributed.init_process_group("gloo", init_method=(folder / "store").as_uri(), rank=rank, world_size=2)
     found = {}
     for name, ranks in shares.items():

@@ -120,7 +120,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Falling:
-    """A metric that returns less at every call, so that the first checkpoint is the best."""
+    """A metric that returns less at every call, so the first checkpoint is the best."""
 
     name = "falling"
 

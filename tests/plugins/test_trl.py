@@ -75,13 +75,13 @@ def test_missing_column_error_lists_the_columns() -> None:
 
 def test_completions_in_another_script_warn_once_or_are_refused() -> None:
     reward, references = reward_function("twmd"), ["it rains", "the cat sat"]
-    with pytest.warns(TwmdWarning, match="of the letters are in scripts .* does not read, above all Cyrillic"):
+    with pytest.warns(TwmdWarning, match="of the letters are in scripts .* does not read, mostly Cyrillic"):
         rewards = reward(["it rains", "кошка сидела"], reference=references)
     assert rewards[0] == pytest.approx(1, abs=1e-6)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         reward(["it rains", "кошка сидела здесь"], reference=references)
-    with pytest.raises(InputError, match="above all Cyrillic"):
+    with pytest.raises(InputError, match="mostly Cyrillic"):
         reward_function("twmd", any_language=False)(["it rains", "кошка сидела"], reference=references)
 
 

@@ -11,7 +11,7 @@ from twmd_registry.registry.presets import default_preset
 
 
 def is_tuned(metric: MetricName) -> bool:
-    """Return whether a metric's default is tuned, so that its untuned preset has scores of its own."""
+    """Return whether a metric's default is tuned, so its untuned preset has scores of its own."""
     return default_preset(metric, None).name == DEFAULT_PRESET
 
 

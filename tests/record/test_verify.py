@@ -418,7 +418,7 @@ def test_change_of_a_sacrebleu_metric_is_named(published: dict[str, Record], sys
 def test_unsigned_or_impossible_test_is_named(published: dict[str, Record], systems: list[Segments]) -> None:
     for resampling in (Resampling("bs", 200, 0, 7), None):
         found = twmd_registry.verify_record(dataclasses.replace(published["bs"], resampling=resampling), systems)
-        assert not any(check.agrees for check in found.checks[4:])  # those of the first system have no p-value
+        assert not any(check.agrees for check in found.checks[4:])  # the first system has no p-values
     single = dataclasses.replace(published["bs"], systems=published["bs"].systems[1:])
     found = twmd_registry.verify_record(single, systems[1:])
     assert not any(check.agrees for check in found.checks)

@@ -148,7 +148,7 @@ def test_reader_sorts_filters_follows_a_link_and_copies(browser: Any, tmp_path: 
         assert page.evaluate("window.ran === undefined && document.querySelectorAll('img, b, i').length === 0")
         assert page.evaluate("document.scripts.length") == 3
 
-        text = printed(page, tmp_path / "page.pdf")  # every segment, not those of the page that is shown
+        text = printed(page, tmp_path / "page.pdf")  # every segment, not only the page shown
         assert all(f"segment{number + 1}:" in text for number in range(total))
         assert "page1of" not in text
 

@@ -80,7 +80,7 @@ def write_parquet(path: Path, segments: list[Segment], group: int = 4) -> Path:
 
 
 def assert_like_one_machine(rows: list[dict[str, Any]], own: list[Scorer], segments: list[Segment]) -> None:
-    """The rows are those of the segments, each once, with the scores that one machine gives for all of them."""
+    """Every segment has one row, with the score that a single machine gives."""
     found = {(row["prediction"], *(row.get("references") or row["reference"])): row for row in rows}
     keys = [(prediction, *references) for prediction, references in segments]
     assert len(rows) == len(segments)

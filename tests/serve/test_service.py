@@ -52,7 +52,7 @@ PAIR = ("it rains", "it is raining")
 
 
 def run(service: Service, *calls: Coroutine[Any, Any, Any]) -> list[Any]:
-    """Answer some requests, all of which wait when the first pass begins; an error is returned."""
+    """Answer requests that all wait when the first pass begins; return errors."""
 
     async def answer() -> list[Any]:
         all_wait = threading.Event()
@@ -559,7 +559,7 @@ class TestKey:
 def test_signal_lets_requests_finish(served: ServingProcess, texts: Texts) -> None:
     """The last test of this service: it ends it."""
     scored_alone = {"metric": CORPUS}
-    # All of the first one's texts differ, so that it is still computed when the last of the others has arrived.
+    # All of the first one's texts differ, so it is still computed when the last of the others has arrived.
     large = {side: [f"{text} {i}" for i, text in enumerate(own)] for side, own in body_of(texts, 0, 200).items()}
     with ThreadPoolExecutor(7) as pool:
         first = HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE)

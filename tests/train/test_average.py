@@ -174,7 +174,9 @@ def test_mean_vectors_are_kept_and_must_be_identical(bert: str, tmp_path: Path, 
     assert (tmp_path / "mean" / "signature.txt").read_text(encoding="utf-8").strip() == made.signature
     keys: dict[str, Any] = dict(made.requested.values())
     assert twmd_registry.load("bertscore_centered", **keys).signature == made.signature
-    message = "run3 was trained with other settings than .*run1: centering is background:[0-9a-f]{12}, not background:"
+    message = (
+        "run3 was trained with different settings from .*run1: centering is background:[0-9a-f]{12}, not background:"
+    )
     with pytest.raises(SpecError, match=message):
         average([first, odd], tmp_path / "none", options=CPU)
 
@@ -183,7 +185,7 @@ def test_adapters_without_a_mean_are_refused(bert: str, members: list[Path], tmp
     other = train(bert, tmp_path / "other", Recipe(rank=2, epochs=1), temperature=0.5)
     whole = train(bert, tmp_path / "whole", Recipe(full=True, epochs=1))
     for folder, message in (
-        (other, "other was trained with other settings than .*seed1: temperature is 0.5, not"),
+        (other, "other was trained with different settings from .*seed1: temperature is 0.5, not"),
         (whole, "whole holds a whole model: only adapters"),
         (tmp_path, "holds no preset.toml"),
     ):

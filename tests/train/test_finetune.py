@@ -206,7 +206,7 @@ def test_data_in_unsupported_languages_are_refused(role: str, tmp_path: Path, ru
     status, _, refused = run(command)
     assert (status, "(--any-language)." in refused) == (1, True)
     assert "2.jsonl: 100% of the letters are in scripts that sentence-transformers/all-MiniLM-L6-v2 does not" in refused
-    assert "above all Cyrillic (first: prediction of row 1); it was made for en: use a model that" in refused
+    assert "mostly Cyrillic (first: prediction of row 1); it was made for en: use a model that" in refused
     status, _, warned = run(f"{command} --any-language")
     assert (status, "2.jsonl: 100% of the letters" in warned, "is not empty" in warned) == (1, True, True)
 

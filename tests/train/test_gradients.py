@@ -24,11 +24,11 @@ ITEMS = TokenItems(
     occurrences=np.ones(4, dtype=np.int64), groups=2, partner=np.full(4, -1),
     hyp=np.array([0, 2]), ref=np.array([1, 3]),
 )  # fmt: skip
-"""Two pairs, (3, 2) and (4, 1) tokens, so that all sides but one are padded; each side has its own mean."""
+"""Two pairs, (3, 2) and (4, 1) tokens, so all sides but one are padded; each side has its own mean."""
 
 
 def drawn(seed: int = 4) -> torch.Tensor:
-    """Vectors whose similarities differ by a few hundredths, so that cold plans are soft somewhere."""
+    """Vectors whose similarities differ by a few hundredths, so cold plans are soft somewhere."""
     draw = np.random.default_rng(seed)
     return torch.tensor(0.3 * draw.normal(size=(sum(LENGTHS), 3)) + 0.8, requires_grad=True)
 

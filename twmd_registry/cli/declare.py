@@ -1,6 +1,6 @@
 """Declare commands, their arguments, options that several commands share, and checks that need no model.
 
-Nothing heavy is imported, so that ``--help`` is instant and a wrong command line is refused immediately.
+Nothing heavy is imported, so ``--help`` is instant and a wrong command line is refused immediately.
 """
 
 from __future__ import annotations

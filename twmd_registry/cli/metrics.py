@@ -1,6 +1,6 @@
 """Parse the metrics, keys and run options of a command line.
 
-Nothing heavy is imported, so that a wrong command line is refused immediately.
+Nothing heavy is imported, so a wrong command line is refused immediately.
 """
 
 from __future__ import annotations

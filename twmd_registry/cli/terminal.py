@@ -44,7 +44,7 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def printed(text: str) -> Iterator[None]:
-    """Print results before files are written, so that neither is lost if the other cannot be written."""
+    """Print results before files are written, so neither is lost if the other cannot be written."""
     try:
         say(text)
         sys.stdout.flush()
@@ -67,7 +67,7 @@ def count_rows_from_one(message: str) -> str:
 
 
 def complain(head: str, style: str, message: object) -> None:
-    """Write one line to stderr, with control characters escaped, so that a file's name cannot control the terminal."""
+    """Write one line to stderr, with control characters escaped, so a file's name cannot control the terminal."""
     line = " ".join(part.strip() for part in str(message).splitlines() if part.strip())
     _show(sys.stderr, f" {visible(count_rows_from_one(line))}", head, style)
 

@@ -183,7 +183,7 @@ def _shown(
         ci = half if digits is None else UNDEFINED if math.isnan(half) else f"{half:.{digits}f}"
         what = "default" if trial is default else "" if place else "best"
         rows.append(_row(trial, names, digits) | {"ci": ci, "setting": what})
-    if digits:  # a key with one value wherever it has any, such as a batch's size, says nothing of its own
+    if digits:  # a key with only one value, such as the batch size, distinguishes nothing
         implied = [name for name in names if len({row[name] for row in rows} - {MISSING}) < 2]
         rows = [{name: cell for name, cell in row.items() if name not in implied or name == "layer"} for row in rows]
     return rows

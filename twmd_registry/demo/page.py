@@ -245,7 +245,7 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
     scored.failure(lambda: refused, None, outputs, **QUIET)  # Gradio itself refused an input
 
     def open_link(request: gr.Request) -> list[Any]:
-        """Return the fields' values when a link opens the page, from those of its parameters that are offered."""
+        """Return the fields' values when a link opens the page, from its parameters, as far as they are offered."""
         values, problems = answers.read_link(dict(request.query_params), [field.value for field in inputs])
         for problem in problems:
             gr.Warning(problem)

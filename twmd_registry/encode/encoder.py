@@ -283,7 +283,7 @@ def tokenise(
 def split_into_windows(text: TextTokens, size: int, stride: int) -> list[np.ndarray]:
     """Return the positions of every window's tokens within a text.
 
-    Every window has the text's opening and closing special tokens. The last one ends with the text, so that every token
+    Every window has the text's opening and closing special tokens. The last one ends with the text, so every token
     is in a window.
     """
     if len(text.ids) <= size:

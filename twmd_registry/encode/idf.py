@@ -104,7 +104,7 @@ def find_idf(name: str, tokenizer: PreTrainedTokenizerFast) -> FittedPart[np.nda
     """Find a frequencies file by hash or path, and read it.
 
     Raises:
-        ModelError: The file is missing or damaged, or belongs to another vocabulary than the tokenizer's.
+        ModelError: The file is missing or damaged, or belongs to a vocabulary other than the tokenizer's.
     """
     path = locate(FREQUENCIES, name)
     part = read_idf(path, vocabulary_size(tokenizer))

@@ -57,7 +57,7 @@ def fit_background(
     times = Counter(text for text in texts if not is_blank(text))
     if not times:
         raise InputError("nothing to fit a mean on: every text is empty.")
-    distinct, layers = sorted(times), range(encoder.depth + 1)  # sorted, so that the hash does not depend on order
+    distinct, layers = sorted(times), range(encoder.depth + 1)  # sorted, so the hash does not depend on order
     sums = {level: torch.zeros(len(layers), encoder.width, dtype=torch.float64) for level in MEANS}
     counts = dict.fromkeys(MEANS, 0.0)
     expect(progress, len(distinct))
@@ -144,7 +144,7 @@ def _owner(background: MeanVectors) -> tuple[object, object]:
 def read_background(path: Path) -> MeanVectors:
     """Read a mean-vector file; raise ModelError if it is not one, or holds numbers that are not finite."""
     try:
-        content = path.read_bytes()  # read once, so that the hashed bytes are the parsed ones
+        content = path.read_bytes()  # read once, so the hashed bytes are the parsed ones
         tensors = load(content)
         about = json.loads(json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]["twmd"])
         means = {policy: tensors[policy] for policy in MEANS}

@@ -2,7 +2,7 @@
 
 WordPiece marks pieces that continue a word (``##ing``). Byte-level BPE and SentencePiece mark pieces that start one
 (``Ġthe``, ``▁the``). In the latter, punctuation and unspaced scripts have no mark inside ``(see`` or ``我们``. There a
-piece that starts with a letter counts as a word, like ideographs in WordPiece, so that dropping the rest of words does
+piece that starts with a letter counts as a word, like ideographs in WordPiece, so dropping the rest of words does
 not drop whole sentences.
 """
 

@@ -38,7 +38,7 @@ def _routing(layers: Tensor, how: Aggregation) -> Tensor:
     """Cluster the layers' vectors of every token around one: mean shift with routing coefficients (supplement,
     Algorithm 1).
 
-    d is the squared distance, the start the layers' mean, and the coefficients are per token, so that a token's vector
+    d is the squared distance, the start the layers' mean, and the coefficients are per token, so a token's vector
     does not depend on other tokens. A token that no layer's vector is near (Epanechnikov) keeps the vector it has.
     """
     kernel = KERNELS[str(how.kernel)]

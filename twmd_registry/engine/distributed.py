@@ -35,9 +35,9 @@ Failure = tuple[type[TwmdError], str]
 
 
 class Ranks(Hooks):
-    """The processes of `torch.distributed`'s default group, as one of them sees it.
+    """The processes of `torch.distributed`'s default group, seen from one rank.
 
-    The ranks exchange messages in rounds. In every round each rank sends a value or its error, so that no rank waits
+    The ranks exchange messages in rounds. In every round each rank sends a value or its error, so no rank waits
     for one that has failed. Messages are objects, for which torch chooses the right device of any backend.
     """
 
@@ -87,8 +87,8 @@ class Ranks(Hooks):
         for rank, (own_texts, own_number, own_metrics) in enumerate(tasks):
             if own_texts != texts:
                 raise InputError(
-                    f"rank {rank} has other texts ({own_number} segments) than rank 0 ({number}): pass every "
-                    "rank all predictions and references in one order; each scores its share by itself."
+                    f"rank {rank} has different texts ({own_number} segments) from rank 0 ({number}): pass every "
+                    "rank all predictions and references in one order; each rank scores its share."
                 )
             if own_metrics != metrics:
                 raise SpecError(f"rank {rank} scores by {own_metrics}, rank 0 by {metrics}: pass the same to all.")

@@ -238,7 +238,7 @@ def check_scripts(
         made_for = f"{len(preset.languages)} other languages" if many else ", ".join(preset.languages)
         problem = (
             f"{data}{100 * share:.3g}% of the letters are in scripts that {spec.model} does not read, "
-            f"above all {foreign[0]} (first: {first}); it was made for {made_for}"
+            f"mostly {foreign[0]} (first: {first}); it was made for {made_for}"
         )
         others = [preset for preset in presets_of(spec.metric).values() if preset.keys.get("against") == spec.against]
         fit = sorted(preset.name for preset in others if foreign[0] in preset.scripts)
@@ -263,7 +263,7 @@ def check_texts(backends: Sequence[Backend], pairs: Pairs, rows: Sequence[int]) 
         if spec.centering.kind in {"batch", "corpus"} and (number % size == 1 or 1 in {size, number}):
             which = "the last segment" if number > 1 and size != 1 else "a segment"
             warn(
-                f"centering={spec.centering}: {which} is alone in its batch, so that its own mean is subtracted: "
+                f"centering={spec.centering}: {which} is alone in its batch, so its own mean is subtracted: "
                 "use background centering to score single segments."
             )
             break
@@ -291,7 +291,7 @@ def warn_about_language(name: str | None, pairs: Pairs) -> None:
         shown = first if len(first) <= SHOWN_CHARACTERS else f"{first[:SHOWN_CHARACTERS]}..."
         use = "multilingual-source of twmd" if pairs.against == "source" else "multilingual"
         warn(
-            f"{found} of {len(sample)} texts look like other languages (above all {language}; first: {shown!r}) than "
+            f"{found} of {len(sample)} texts look like other languages (mostly {language}; first: {shown!r}) than "
             f"{name} was made for ({', '.join(preset.languages)}). Scores of other languages say little; see the "
             f"preset {use}."
         )

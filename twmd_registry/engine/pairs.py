@@ -306,7 +306,7 @@ def _number_texts(occurrences: Iterable[str], length: int) -> tuple[list[str], n
 def take_share(pairs: Pairs, number: int, shares: int, step: int) -> tuple[Pairs, np.ndarray]:
     """Cut the pairs into shares of similar size; return share `number`, and the index of each of its texts.
 
-    Shares end at multiples of `step` segments, so that centering batches stay whole. The cuts depend on the number of
+    Shares end at multiples of `step` segments, so centering batches stay whole. The cuts depend on the number of
     segments only, so a reference keeps its share between calls. With more shares than segments, some are empty.
     """
     steps = math.ceil(len(pairs.counts) / step)

@@ -331,7 +331,7 @@ def load(
 
 
 _LATEST: list[Scorer] = []
-"""The scorers that the latest call made itself: they keep their models in memory, so that a loop loads them once."""
+"""The scorers that the latest call made itself: they keep their models in memory, so a loop loads them once."""
 
 
 def score(

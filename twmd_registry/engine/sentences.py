@@ -25,7 +25,7 @@ class SentenceLink(NamedTuple):
 SIZES = ((1, 1), (2, 1), (1, 2))
 """Sentences per side of a link. Of equally good links the first wins."""
 ROUNDING = 1e-6
-"""Cosines that differ by less are equal, so that the order of additions decides no match."""
+"""Cosines that differ by less are equal, so the order of additions decides no match."""
 SENTENCE_COUNTS = np.dtype([(name, np.int64) for name in ("links", "unmatched_predictions", "unmatched_references")])
 """Counts of a pair of documents: links, and sentences of both sides without one."""
 

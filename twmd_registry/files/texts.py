@@ -49,7 +49,7 @@ class TextFile(NamedTuple):
         return Path(self.name).name
 
     def segments(self, rows: Iterable[Sequence[str | None]]) -> list[Sequence[str | None]]:
-        """Return the texts of every segment, given those of every row; a missing text joins as an empty line."""
+        """Return the texts of every segment from the texts of every row; a missing text joins as an empty line."""
         if not self.join_documents:
             return [*rows]
         groups = dict[str, list[Sequence[str | None]]]()

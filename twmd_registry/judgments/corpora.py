@@ -45,7 +45,7 @@ def _read_segment(row: TableRow) -> RatedRow:
 
 
 def _average_raters(rows: Iterable[TableRow]) -> Iterator[RatedRow]:
-    """Yield rated rows, those of several raters as one with their mean."""
+    """Yield rated rows; several raters' rows become one with their mean."""
     several: dict[tuple[str | None, ...], list[RatedRow]] = {}
     for row in map(_read_segment, rows):
         if row.rating is None or row.item is None or row.system is None:

@@ -260,8 +260,8 @@ def system_agreement(
 ) -> tuple[Agreement, Agreement]:
     """Measure how well a metric ranks systems: by a statistic of `check_systems`, and by pairwise accuracy.
 
-    The accuracy is the share of pairs of systems, over all groups, that metric and humans order alike (Kocmi et al.
-    2021). A tie of either counts as wrong. For intervals, the systems of every group are drawn with replacement. A
+    The accuracy is the share of pairs of systems, over all groups, that metric and humans order the same way (Kocmi
+    et al. 2021). A tie of either counts as wrong. For intervals, the systems of every group are drawn with replacement. A
     system and its own copy make no pair. `systems` has published scores by group and system, which replace means.
     Raises UndefinedError if no group has the statistic; `system_accuracy` may still have a value.
     """
@@ -327,7 +327,7 @@ def check_systems(rated: RatedSegments, statistic: str, averaging: str) -> Stati
 
 
 def _count_pairs(scores: np.ndarray, rated: RatedSegments, averaging: str, resamples: int, seed: int) -> Agreement:
-    """Return the share of pairs of systems that scores and ratings order alike."""
+    """Return the share of pairs of systems that scores and ratings order the same way."""
     counts, drawn, alone = np.zeros(2, dtype=int), np.zeros((2, resamples)), list[Undefined]()  # alike, pairs
     for k, (name, rows, _) in enumerate(split_parts(rated, "pearson", averaging)):
         alone += [Undefined(name, len(rows), "a single system makes no pair")] * (len(rows) < 2)

@@ -90,7 +90,7 @@ def _correlate_rows(statistic: Statistic, x: np.ndarray, y: np.ndarray) -> float
 
 
 def _direction(values: np.ndarray) -> np.ndarray:
-    """Return differences from the mean, scaled to norm 1; scaled twice, so that tiny squares do not vanish."""
+    """Return differences from the mean, scaled to norm 1; scaled twice, so tiny squares do not vanish."""
     centered = values - values.mean()
     centered /= np.abs(centered).max()
     return np.asarray(centered / np.linalg.norm(centered))
@@ -238,8 +238,8 @@ def _make_pair_statistic(statistic: Statistic, ratings: np.ndarray, items: Items
 def _make_acc_eq(ratings: np.ndarray, items: Items) -> Estimator:
     """Make the pairwise accuracy with tie calibration (Deutsch, Foster and Freitag 2023); O(P log P), O(P) a resample.
 
-    An item's accuracy is the share of its pairs that metric and humans order alike or both tie. Scores up to epsilon
-    apart are tied. Epsilon >= 0 maximises the mean over items; among several, the smallest is used.
+    An item's accuracy is the share of its pairs that metric and humans order the same way or both tie. Scores up to
+    epsilon apart are tied. Epsilon >= 0 maximises the mean over items; among several, the smallest is used.
     """
     first, second, item = pair_rows(items)
     human = ratings[first] - ratings[second]
@@ -319,7 +319,7 @@ def order_p_values(scores: np.ndarray) -> np.ndarray:
         p-values, shape (systems, systems); 0 on and below the diagonal.
     """
     exponent = int(np.frexp(np.abs(scores).max(initial=0.0))[1])  # a power of two changes no rounding
-    # Below 1, so that no sum overflows. C order, because memory layout changes the order of a sum.
+    # Below 1, so no sum overflows. C order, because memory layout changes the order of a sum.
     single = np.ldexp(scores, -exponent).astype(np.float32, order="C")  # (systems, segments)
     # One product per system: within a single matrix product, equal systems may get sums that differ by rounding.
     permuted = np.stack([_draw_signs(scores.shape[1]) @ row for row in single], axis=1)  # (permutations, systems)

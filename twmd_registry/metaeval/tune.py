@@ -129,7 +129,7 @@ def tune(
     announce: Callable[[float], None] | None = None,
 ) -> list[Trial]:
     """Measure settings on rated data; return them as applied, best first. `announce` gets `estimate_seconds`."""
-    scorers = [Scorer(spec, options) for spec in specs]  # all at once, so that the model is loaded only once
+    scorers = [Scorer(spec, options) for spec in specs]  # all at once, so the model is loaded only once
     if announce is not None:
         announce(estimate_seconds(scorers, data))
     expect(progress, sum(len(rated.ratings) for rated in data))
@@ -165,7 +165,7 @@ def half_width(pearson: float, data: Sequence[RatedSegments]) -> float:
 def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress: Progress | None = None) -> np.ndarray:
     """Return every setting's mean over groups of Pearson's r; shape (settings,).
 
-    Groups are scored separately, so that no centering batch spans two of them. A setting without any correlation gets
+    Groups are scored separately, so no centering batch spans two of them. A setting without any correlation gets
     NaN. A group in which some other setting has no correlation is left out for all.
     """
     names, groups = np.array(rated.group), list(dict.fromkeys(rated.group))

@@ -57,7 +57,7 @@ def _is_complete(folder: Path, expected: str) -> bool:
 
 @contextmanager
 def announced(name: str, megabytes: int) -> Iterator[Progress]:
-    """Announce on stderr what is built, where and how large it is; show the megabytes written."""
+    """Announce a build, its folder and its size on stderr; show the megabytes written."""
     from rich.console import Console
     from rich.progress import Progress as Bars
 

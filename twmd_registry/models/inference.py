@@ -266,7 +266,7 @@ class LoadedModel:
     ) -> None:
         """Call `forward` with the numbers of the texts of every batch. The lock must be held.
 
-        A batch has texts of similar length (of equal length unless `pads`), the longest first, so that insufficient
+        A batch has texts of similar length (of equal length unless `pads`), the longest first, so insufficient
         memory shows at once. It has at most `batch_tokens` padded tokens (None picks a number for the device), unless a
         single text is longer. Batches that run out of memory are halved. A parked network is moved to its device.
 

@@ -240,7 +240,7 @@ def check_vocabulary(tokenizer: PreTrainedTokenizerFast, network: Any, label: st
         rows = network.get_input_embeddings().weight.shape[0]
     except (AttributeError, NotImplementedError) as error:
         raise ModelError(f"model {label} has no table of token embeddings: it is not supported.") from error
-    pair = tokenizer("a", "b")  # a template may give special tokens other ids than the vocabulary
+    pair = tokenizer("a", "b")  # a template may give special tokens ids that differ from the vocabulary's
     entries = (*tokenizer.get_vocab().items(), *zip(pair.tokens(), pair["input_ids"], strict=True))
     token, highest = max(entries, key=lambda entry: entry[1])
     if highest >= rows:

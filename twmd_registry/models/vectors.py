@@ -158,7 +158,7 @@ def _is_number(part: bytes | str) -> bool:
 
 
 def _collect(path: Path, entries: Iterator[tuple[str, np.ndarray]], announced: int | None) -> WordTable:
-    """Return all entries in one array, so that a large table is in memory only once."""
+    """Return all entries in one array, so a large table is in memory only once."""
     words: dict[str, None] = {}
     numbers, read = array("f"), 0
     for word, vector in entries:

@@ -134,7 +134,7 @@ def score(
 
 
 _LATEST: list[BERTScorer] = []
-"""The scorer of the latest `score`. It keeps its model in memory, so that a loop of calls loads it once."""
+"""The scorer of the latest `score`. It keeps its model in memory, so a loop of calls loads it once."""
 
 
 class BERTScorer:

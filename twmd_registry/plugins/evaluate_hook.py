@@ -1,7 +1,7 @@
 """Make ``evaluate.load("twmd")`` return the installed metric. Standard library only.
 
 `evaluate` has no entry points. `arm` therefore wraps ``evaluate.loading.evaluation_module_factory``, now or when
-`evaluate` is imported, so that it returns the installed module for our names.
+`evaluate` is imported, so it returns the installed module for our names.
 
 Without our import, ``evaluate.load`` asks the Hub first. If that fails, it takes the newest of the modules that
 `install` writes: ``<HF_MODULES_CACHE>/evaluate_modules/metrics/evaluate-metric--NAME/<64 hexadecimal digits>/NAME.py``.
@@ -89,7 +89,7 @@ def wrap_factory(loading: ModuleType) -> None:
 
 
 def _find_spec(name: str, _path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:
-    """Find `PATCHED` once, through the other finders, so that the factory is wrapped when the module is loaded."""
+    """Find `PATCHED` once, through the other finders, so the factory is wrapped when the module is loaded."""
     if name != PATCHED:
         return None
     with contextlib.suppress(ValueError):

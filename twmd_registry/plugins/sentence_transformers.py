@@ -120,7 +120,7 @@ class MetricEvaluator(moved_module("evaluation").SentenceEvaluator):  # type: ig
                 warn(notice)
         self.signature = str(scores.signature)
         if len(set(scores.scores)) == 1:
-            warn(f"{self._metric}: all {len(scores.scores)} scores are equal, so that the correlations are undefined.")
+            warn(f"{self._metric}: all {len(scores.scores)} scores are equal, so the correlations are undefined.")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", stats.ConstantInputWarning)  # all scores are equal: NaN
             results = {
@@ -158,7 +158,7 @@ class WordMoverLoss(nn.Module):
 
     ``mean_b (sim(X_b, Y_b) - z_b)^2``, with ``sim`` the F1 of twmd or trwmd over ``sqrt(C(X, X) C(Y, Y))`` (TWMD paper,
     Eq. 1). ``load(METRIC, layer=LAST, special="all", unknown="keep", centering="none")`` scores the same.
-    Gradients reach the token vectors, so that the model learns to align tokens. Equal texts have similarity 1.
+    Gradients reach the token vectors, so the model learns to align tokens. Equal texts have similarity 1.
 
     Data have two columns of texts and one of ratings from 0 to 1, as for `CosineSimilarityLoss`.
 

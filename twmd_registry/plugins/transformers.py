@@ -384,7 +384,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             offload: What happens to the metrics' models between evaluations: ``"cpu"`` moves them there, ``"close"``
                 frees them, None leaves them in place.
             sources: Source texts, for metrics with ``against=source`` or ``both``; in the forms of `references`.
-            keep_references: Memory limit for encoded references, so that evaluations after the first encode only
+            keep_references: Memory limit for encoded references, so evaluations after the first encode only
                 predictions; 0 for none. Scorers have their own setting. ``offload="close"`` forgets them.
             teacher_forced: ``"causal"`` or ``"seq2seq"`` if ``preprocess_logits_for_metrics`` takes the argmax of the
                 logits of a causal or encoder-decoder model. Tokens predicted for the labelled positions are then

@@ -34,7 +34,7 @@ BUSY, TOO_LARGE, RETRIES = {429, 503}, 413, 5
 
 
 class ServedScorer:
-    """Scores through a ``twmd serve``, so that training processes share one model."""
+    """Scores through a ``twmd serve``, so training processes share one model."""
 
     def __init__(self, url: str, metric: str, timeout: float = 120.0) -> None:
         """Store the service's address and its metric's name; its key is in TWMD_API_KEY."""
@@ -211,7 +211,7 @@ def reward_function(
             None.
         name: The name in TRL's log, by default the metric's with its preset, changed keys and changed settings
             (``twmd_column_summary``, ``twmd_unguarded``). TRL logs one mean of all rewards with a name.
-        url: The address of a ``twmd serve`` that scores instead, so that training processes share one model. `metric`
+        url: The address of a ``twmd serve`` that scores instead, so training processes share one model. `metric`
             is its name there, and the service has the settings. The API key is in ``TWMD_API_KEY``.
         guard: Whether to score a completion as an empty text if it mostly repeats one string or copies its prompt.
             Such texts score high by accident, and a policy finds them.

@@ -145,7 +145,7 @@ def _key(
     *,
     neutral: Value | None = None,
 ) -> Key:
-    """Declare a key. A `Literal` defines both what is accepted and how it is read."""
+    """Declare a key. A `Literal` defines the accepted values and their parser."""
     if not isinstance(accepts, str):
         choices = get_args(accepts)
         read, accepts = _one_of(choices), "one of " + ", ".join(choices)
@@ -225,7 +225,7 @@ _DECLARED = (
     _key(
         "centering",
         "c",
-        "what is subtracted from token vectors",
+        "the mean that is subtracted from token vectors",
         f"one of {', '.join(CENTERINGS)}, or background:HASH, background:FILE; against sources also "
         "background:HASH+HASH, for the predictions' and the sources' language",
         _centering,

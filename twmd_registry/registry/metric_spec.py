@@ -41,7 +41,7 @@ from twmd_registry.registry.values import CENTERING_PARTS, Aggregation, Centerin
 
 HASH = re.compile(rf"[0-9a-f]{{{LENGTH}}}")
 MAX_MEMBERS = 32
-"""Limit of an ensemble's members, so that its signature can be read whatever their names."""
+"""Limit of an ensemble's members, so its signature can be read whatever their names."""
 _UNUSED: dict[str, object] = {"members": (), "centering": Centering(), "truncation": Truncation()}
 """Values of the fields that are never None, if the metric does not use the key."""
 _PARSED = {"layer": Layers.parse, "aggregation": Aggregation.parse, "idf": Idf.parse, "truncation": Truncation.parse}

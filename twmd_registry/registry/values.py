@@ -13,7 +13,7 @@ from twmd_registry.registry.names import CENTERINGS, AggregationKind, CenteringK
 MAX_LAYER, MAX_POWERS = 999, 16
 """Largest number of a hidden state, and largest number of power means."""
 MAX_BATCH = 1_000_000
-"""Largest centering batch, so that a stranger's signature can be computed."""
+"""Largest centering batch, so a stranger's signature can be computed."""
 MAX_TOKENS, MAX_OVERLAP = 1_000_000, 64
 """Largest truncation limit in tokens, and largest number of windows per token."""
 

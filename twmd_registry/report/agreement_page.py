@@ -72,7 +72,7 @@ def _cell(agreement: Agreement | None) -> str:
 
 
 def draw_agreement(result: StudyResult, rated: RatedSegments, suffix: str) -> dict[str, bytes]:
-    """Draw scores against ratings or, at the level of systems, which pairs metric and humans order alike.
+    """Draw scores against ratings or, at the level of systems, which pairs metric and humans order the same way.
 
     Returns files by name without suffix: ``scatter``, or ``spa-GROUP`` for every group in which two systems share an
     item.

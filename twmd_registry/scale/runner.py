@@ -247,7 +247,7 @@ class _Folder:
             return str(file.read().decode())
 
     def write(self, name: str, text: str) -> None:
-        """Write a file under a temporary name first, so that it is never half-written."""
+        """Write a file under a temporary name first, so it is never half-written."""
         part = f"{self.path}/{name}.part"
         try:
             with self.filesystem.open_output_stream(part) as file:

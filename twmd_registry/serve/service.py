@@ -588,7 +588,7 @@ def serve_mcp(service: Service) -> None:
 
 
 async def _read_lines(refusals: Any) -> AsyncIterator[str]:
-    """Yield the lines of standard input; refuse requests that repeat a key, of which the server would see the last."""
+    """Yield the lines of standard input; refuse a repeated key, which the server would overwrite."""
     from mcp import types
     from mcp.shared.message import SessionMessage
 

@@ -51,7 +51,7 @@ def average(
     backgrounds = [next(iter(TokenAlignmentBackend(spec, options).backgrounds), None) for spec in specs]
     _check_alike(folders, specs, [origin_of(background) if background else None for background in backgrounds])
     if output.is_dir() and any(output.iterdir()):
-        raise FileError(f"{output} is not empty: choose a new folder, so that nothing is overwritten.")
+        raise FileError(f"{output} is not empty: choose a new folder, so nothing is overwritten.")
     files = find_model(str(specs[0].model), specs[0].revision)
     cut = rank is not None
     wrapped, rank = _merge(adapters, files, rank)
@@ -96,7 +96,7 @@ def _check_alike(folders: Sequence[Path], specs: Sequence[MetricSpec], origins: 
         keys = [key for key in first | settings if settings.get(key) != first.get(key)]
         if keys:
             differences = "; ".join(f"{key} is {settings.get(key)}, not {first.get(key)}" for key in keys)
-            raise SpecError(f"{folder} was trained with other settings than {folders[0]}: {differences}.")
+            raise SpecError(f"{folder} was trained with different settings from {folders[0]}: {differences}.")
 
 
 def _merge(adapters: Sequence[ModelFiles], files: ModelFiles, rank: int | None) -> tuple[Any, int]:

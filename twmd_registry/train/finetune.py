@@ -153,7 +153,7 @@ def check_output(output: Path, *, resume: bool) -> None:
     if interrupted and not resume:
         raise SpecError(f"{folder} holds an interrupted run: continue it with --resume, or remove the folder.")
     if not resume and output.is_dir() and any(output.iterdir()):
-        raise FileError(f"{output} is not empty: choose a new folder, so that nothing is overwritten.")
+        raise FileError(f"{output} is not empty: choose a new folder, so nothing is overwritten.")
 
 
 def _make_model(

@@ -119,7 +119,7 @@ class TrainedMetric(nn.Module):
         return ((name, weight) for name, weight in self.named_parameters() if weight.requires_grad)
 
     def state_dict(self, *_args: Any, **_settings: Any) -> dict[str, Tensor]:  # type: ignore[override]
-        """Return only the trained weights, so that an adapter's checkpoint has no copy of the encoder."""
+        """Return only the trained weights, so an adapter's checkpoint has no copy of the encoder."""
         return {name: weight.detach() for name, weight in self.trained()}
 
     def load_state_dict(
