@@ -261,8 +261,8 @@ def system_agreement(
     """Measure how well a metric ranks systems: by a statistic of `check_systems`, and by pairwise accuracy.
 
     The accuracy is the share of pairs of systems, over all groups, that metric and humans order the same way (Kocmi
-    et al. 2021). A tie of either counts as wrong. For intervals, the systems of every group are drawn with replacement. A
-    system and its own copy make no pair. `systems` has published scores by group and system, which replace means.
+    et al. 2021). A tie of either counts as wrong. For intervals, the systems of every group are drawn with replacement.
+    A system and its own copy make no pair. `systems` has published scores by group and system, which replace means.
     Raises UndefinedError if no group has the statistic; `system_accuracy` may still have a value.
     """
     chosen = check_systems(rated, statistic, averaging)
