@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import twmd_registry
-from experiments.bert_score import read_figures, write_table
+from experiments.papers.bert_score import read_figures, write_table
 from tests.tiny import DEPTH, change_json
 from twmd_registry.errors import SpecError, TwmdWarning
 from twmd_registry.plugins import bert_score as ours
