@@ -1,7 +1,7 @@
 """Write the packaged table of bert_score's figures from an installed bert_score 0.3.13.
 
-Run ``python -m experiments.papers.bert_score``. The figures are each model's layer, which its authors chose on WMT16; the
-default model of each language; and scores of unrelated texts by language, model and layer (precision, recall, F1).
+Run ``python -m experiments.papers.bert_score``. The figures are each model's layer, which its authors chose on WMT16;
+the default model of each language; and scores of unrelated texts by language, model and layer (precision, recall, F1).
 """
 
 from __future__ import annotations
