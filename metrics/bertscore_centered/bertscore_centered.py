@@ -10,7 +10,7 @@ Examples:
     >>> metric = evaluate.load("bertscore_centered")
     >>> result = metric.compute(predictions=["the cat sat on the mat"], references=[["a cat was sitting on the mat"]])
     >>> round(result["bertscore_centered"], 3)
-    0.904
+    0.891
 """
 
 from twmd_registry.plugins.evaluate import RegistryMetric

@@ -9,7 +9,7 @@ Examples:
     >>> metric = evaluate.load("ensemble", members="2*twmd,sbert;layer=6")
     >>> result = metric.compute(predictions=["the cat sat on the mat"], references=[["a cat was sitting on the mat"]])
     >>> round(result["ensemble"], 3)
-    0.928
+    0.925
 """
 
 from twmd_registry.plugins.evaluate import RegistryMetric

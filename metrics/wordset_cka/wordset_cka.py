@@ -9,7 +9,7 @@ Examples:
     >>> metric = evaluate.load("wordset_cka")
     >>> result = metric.compute(predictions=["the cat sat on the mat"], references=[["a cat was sitting on the mat"]])
     >>> round(result["wordset_cka"], 3)
-    0.92
+    0.9
 """
 
 from twmd_registry.plugins.evaluate import RegistryMetric

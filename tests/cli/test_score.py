@@ -65,7 +65,7 @@ class TestOutput:
         assert [row[:-3] for row in rows[2:4]] == [["Baseline:", "good.txt"], ["poor.txt"]]
         assert float(rows[2][-3]) > float(rows[3][-3])
         assert (
-            "  twmd|o:f1|m:sentence-transformers/all-MiniLM-L6-v2@21de63af9d45|a:rated-twmd@7ab04efb18b5|l:4-5|" in out
+            "  twmd|o:f1|m:sentence-transformers/all-MiniLM-L6-v2@21de63af9d45|a:rated-twmd@df25ad13be21|l:4-5|" in out
         )
         assert "  chrF2|#:1|c:mixed|" in out
 

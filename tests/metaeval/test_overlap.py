@@ -81,7 +81,7 @@ def name_known_data(*arguments: str, **keys: Any) -> dict[str, set[str]]:
 def test_training_hashes_name_adapters_and_tuned_values(tiny_encoder: Callable[[str], Path]) -> None:
     wmt = {WMT15, "wmt16.jsonl@2df0e6df2696 (3353 segments)"}
     stsb = {"STS-B train@4b11fc0ba338 (5749 segments)", "STS-B dev@71011775c566 (1500 segments)"}
-    adapter, siamese = "adapter rated-twmd@7ab04efb18b5", "adapter stsb-siamese@aed4bcdc014c"
+    adapter, siamese = "adapter rated-twmd@df25ad13be21", "adapter stsb-siamese@aed4bcdc014c"
     settings = "layer, special, centering, temperature of twmd"
     assert name_known_data("twmd", "embedded") == {settings: wmt}
     assert name_known_data("twmd", "embedded", layer=6, temperature=0.5) == {"special, centering of twmd": wmt}

@@ -73,7 +73,7 @@ def describe(alignment: Alignment) -> str:
 
     >>> from twmd_registry import score
     >>> describe(score(["it rains"], ["it is raining"], "bertscore_centered").explain(0))
-    '[CLS] > [CLS] 1.00, it > it 0.68, rains > raining 0.83, [SEP] > [SEP] 0.68'
+    '[CLS] > [CLS] 1.00, it > it 0.67, rains > raining 0.83, [SEP] > [SEP] 0.70'
     """
     most: dict[int, str] = {}
     for link in alignment.links():
