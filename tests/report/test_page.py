@@ -244,13 +244,14 @@ def test_page_begins_with_the_verdict_of_the_first_metric() -> None:
     noise = np.random.default_rng(4).normal(0, 0.02, 60)
     streams = [[str(i)] for i in range(60)]
 
-    def verdict_of(*systems: np.ndarray) -> list[str]:
+    def verdict_of(*systems: np.ndarray, **others: list[np.ndarray]) -> list[str]:
         sets = [twmd_registry.score(["a"] * 60, ["b"] * 60, "sbert")] * len(systems)
         own = [replace(one, by_side=values[None]) for one, values in zip(sets, systems, strict=True)]
         named = [(f"{name}.txt", ["a"] * 60) for name in "MAW"[: len(systems)]]
         test = Resampling("bs", 200, seed=1) if len(systems) > 1 else Resampling(resamples=200)
         metrics = [(twmd_registry.load("sbert"), own)]
-        return verdict(compare_systems(named, streams, metrics, resampling=test, against_all=True))
+        other = {name: [values.tolist() for values in own] for name, own in others.items()}
+        return verdict(compare_systems(named, streams, metrics, resampling=test, against_all=True, scores=other))
 
     both = verdict_of(scores, scores + 0.1, scores + 0.1 + noise)
     assert both[0] in {"By sbert, A and W both beat M.", "By sbert, W and A both beat M."}
@@ -258,4 +259,7 @@ def test_page_begins_with_the_verdict_of_the_first_metric() -> None:
     assert verdict_of(scores, scores - 0.1)[0] == "By sbert, A loses to M."
     assert verdict_of(scores, scores + noise)[0].startswith("By sbert, A is not separable from M (p = ")
     assert verdict_of(scores)[0].startswith("M scores 0.")
-    assert " also beats " in verdict_of(scores, scores + 0.1, scores + 0.2)[1]
+    apart = (scores, scores + 0.1, scores + 0.2)
+    assert verdict_of(*apart, COMET=[*apart])[1:] == ["W also beats A, p = 0.005.", "COMET says the same."]
+    tied = verdict_of(*apart, COMET=[scores, scores + 0.1, scores + 0.1 + noise])
+    assert tied[2] == "Other metrics differ from it: COMET on W against A."

@@ -57,8 +57,9 @@ def verdict(comparison: SystemComparison) -> list[str]:
         p = f" ({_shown_p(column, some[0], 0)})" if len(some) == 1 else ""
         parts.append(f"{_list(names, some)} {'is' if len(some) == 1 else 'are'} not separable from {names[0]}{p}")
     sentences = [f"By {column.name}, {'; '.join(parts)}."]
-    if len(better := kinds[1]) > 1:
-        first, second = better[:2]
+    best = kinds[1][:2]
+    if len(best) > 1:
+        first, second = best
         apart = compare(column, first, second) == 1
         p = _shown_p(column, first, second)
         sentences.append(
@@ -66,7 +67,7 @@ def verdict(comparison: SystemComparison) -> list[str]:
             if apart
             else f"{names[first]} and {names[second]} are not separable by {column.name}, {p}."
         )
-    return sentences + _others(comparison, names)
+    return sentences + _others(comparison, names, best)
 
 
 def short_names(systems: Sequence[str]) -> list[str]:
@@ -75,15 +76,16 @@ def short_names(systems: Sequence[str]) -> list[str]:
     return [visible(name.removesuffix(next(iter(endings))) if len(endings) == 1 else name) for name in systems]
 
 
-def _others(comparison: SystemComparison, names: Sequence[str]) -> list[str]:
-    """Say whether other metrics agree with the first about every system and the baseline."""
+def _others(comparison: SystemComparison, names: Sequence[str], best: Sequence[int]) -> list[str]:
+    """Say whether other metrics agree with the first about every system and the baseline, and about the two best."""
     first, *others = comparison.columns
     systems = range(1, len(names))
-    differing = [
-        f"{column.name} on {_list(names, apart)}"
-        for column in others
-        if (apart := [i for i in systems if compare(column, i, 0) != compare(first, i, 0)])
-    ]
+    differing = []
+    for column in others:
+        if apart := [i for i in systems if compare(column, i, 0) != compare(first, i, 0)]:
+            differing.append(f"{column.name} on {_list(names, apart)}")
+        if len(best) > 1 and compare(column, *best) != compare(first, *best):
+            differing.append(f"{column.name} on {names[best[0]]} against {names[best[1]]}")
     if not others:
         return []
     if not differing:
