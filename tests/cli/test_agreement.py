@@ -37,7 +37,7 @@ def line(rated: Path, tiny_encoder: Callable[[str], Path]) -> str:
 
 def test_tune_prints_the_best_settings_and_writes_all(rated: Path, run: Run) -> None:
     tried = "--layers 1 2 --try special=all temperature=0.1,0.2"
-    status, printed, _ = run(f"tune table:rated.csv -m moverscore trwmd {tried} -o out")
+    status, printed, told = run(f"tune table:rated.csv -m moverscore trwmd {tried} -o out")
     out = rated / "out"
     assert status == 0
     assert "moverscore: 10 settings on 4 segments" in printed
@@ -50,6 +50,7 @@ def test_tune_prints_the_best_settings_and_writes_all(rated: Path, run: Run) -> 
     pearson = [round(float(row[-1]), 3) for row in trials]  # tied settings are in another order
     assert pearson == sorted(pearson, reverse=True)
     assert printed.count(" default") == 2
+    assert ("Next: " in told) == (printed.count("agrees best") < 2)
     written = read_presets((out / "preset.toml").read_text(encoding="utf-8"), "preset.toml")
     # twmd has a packaged preset embedded-tuned, so the written one gets an unused name.
     assert {(preset.name, preset.metric) for preset in written} == {

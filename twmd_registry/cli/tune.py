@@ -111,10 +111,13 @@ def tune_command(arguments: Arguments) -> int:
         if arguments.output:
             written = _write(arguments.output, name, by_metric, data)
     if arguments.output:
-        listed = ", ".join(written)
         use = f"twmd setup preset add {arguments.output / PRESET_FILE}"
         example = f"twmd score ref.txt -i system.txt -m {metrics[0]} --preset {name}"
-        complain("twmd:", HEADER, f"wrote {listed} into {arguments.output}. Next: '{use}', then '{example}'.")
+        beaten = any(by_metric[trial.spec.metric][0].pearson > trial.pearson for trial in defaults)
+        when = "Next" if beaten else "To use the best of the others anyway"
+        complain(
+            "twmd:", HEADER, f"wrote {', '.join(written)} into {arguments.output}. {when}: '{use}', then '{example}'."
+        )
     return 0
 
 

@@ -160,7 +160,7 @@ _READS = re.compile(r": use a model that reads \w+(?: \(preset (?P<presets>[^)]*
 _ADVICE = {
     "; 'twmd align' draws up to 200.": ".",
     "see the preset multilingual-source of twmd.": "choose the preset multilingual-source.",
-    "see the preset multilingual.": "choose the preset multilingual.",
+    "see the preset multilingual (twmd: multilingual-tuned).": "choose the preset multilingual or multilingual-tuned.",
     ", or leave these rows out (score, report: --drop-missing)": ", or leave these rows out",
 }
 """Advice for the command line and Python, and its replacement on the page."""

@@ -201,7 +201,7 @@ def _add_setting(metric: str, preset: str, suffix: str = "") -> list[Any]:
     with gr.Row():
         chosen = gr.Dropdown(answers.METRICS, value=metric, label="Metric", elem_id=f"metric{suffix}", min_width=120)
         presets = _choose_preset(f"preset{suffix}", preset, min_width=200)
-    with gr.Accordion("Temperature, sweeps, centering", open=False, elem_id=f"keys{suffix}"):
+    with gr.Accordion("Temperature, iterations, centering", open=False, elem_id=f"keys{suffix}"):
         about, most = "Temperature (0 keeps the preset's)", answers.MAX_TEMPERATURE
         temperature = gr.Slider(0, most, value=0, step=0.01, label=about, elem_id=f"temperature{suffix}")
         # `spec_of` checks the value. Gradio's check would keep old scores, and print a traceback for an empty field.

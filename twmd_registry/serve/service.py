@@ -431,9 +431,22 @@ async def _wait_until_gone(request: Request) -> None:
         pass
 
 
+_ADVICE = {
+    ", or leave these rows out by drop_missing=True": ", or leave these rows out",
+    "score anyway by any_language=True (--any-language)": "start the service with --any-language",
+}
+"""Advice for Python and the command line, and its replacement for a client."""
+
+
+def _advise(message: str) -> str:
+    for advice, here in _ADVICE.items():
+        message = message.replace(advice, here)
+    return message
+
+
 async def _refuse(request: Request, error: Exception) -> JSONResponse:
     """Answer with an error in one line."""
-    status, headers, message = 500, dict[str, str](), str(error)
+    status, headers, message = 500, dict[str, str](), _advise(str(error))
     if isinstance(error, HTTPException):
         status, headers, message = error.status_code, dict(error.headers or {}), f"{error.detail}: see /docs."
     elif isinstance(error, RequestValidationError):
@@ -561,7 +574,9 @@ def make_mcp_server(service: Service) -> Any:
                 raise InputError(_explain(error, kind)) from None
             answer = await compute(**vars(fields))
         except TwmdError as error:  # the client shows a tool's error
-            return types.CallToolResult(content=[types.TextContent(type="text", text=str(error))], is_error=True)
+            return types.CallToolResult(
+                content=[types.TextContent(type="text", text=_advise(str(error)))], is_error=True
+            )
         text = types.TextContent(type="text", text=json.dumps(answer))
         return types.CallToolResult(content=[text], structured_content=answer)
 
