@@ -57,9 +57,9 @@ def verdict(comparison: SystemComparison) -> list[str]:
         p = f" ({_shown_p(column, some[0], 0)})" if len(some) == 1 else ""
         parts.append(f"{_list(names, some)} {'is' if len(some) == 1 else 'are'} not separable from {names[0]}{p}")
     sentences = [f"By {column.name}, {'; '.join(parts)}."]
-    best = kinds[1][:2]
-    if len(best) > 1:
-        first, second = best
+    two = kinds[1][:2]
+    if len(two) > 1:
+        first, second = two
         apart = compare(column, first, second) == 1
         p = _shown_p(column, first, second)
         sentences.append(
@@ -67,7 +67,7 @@ def verdict(comparison: SystemComparison) -> list[str]:
             if apart
             else f"{names[first]} and {names[second]} are not separable by {column.name}, {p}."
         )
-    return sentences + _others(comparison, names, best)
+    return sentences + _others(comparison, names, two)
 
 
 def short_names(systems: Sequence[str]) -> list[str]:
