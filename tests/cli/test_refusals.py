@@ -153,7 +153,7 @@ USAGE = [
     ("mbr -i lines.jsonl", "line break"),
     # Reports.
     (f"report {SCORE[6:]} -o report.pdf", "HTML"),
-    (f"report {SCORE[6:]} -m bleu -o new.html", "name one of them in -m"),
+    (f"report {SCORE[6:]} -m bleu -o new.html", "add one to -m"),
     ("report -i good.txt -o new.html", "no references for"),
     ("report ref.txt -o new.html", "name a file per system, or rated"),
     ("report ref.txt --agreement table:rated.jsonl -m chrf -o new.html", "a reference file is not used with"),

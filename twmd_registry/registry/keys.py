@@ -167,7 +167,7 @@ _DECLARED = (
     _key(
         "layer",
         "l",
-        "hidden state to read (0 is the embedding layer), or several",
+        "hidden state, or several (0: embeddings)",
         "a whole number from 0, or from the end, -1 for the last; several as 2-6 or 1,3,6 or last:5 (with aggregation)",
         lambda value: Layers.parse(value).value,
     ),
