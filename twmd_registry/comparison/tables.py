@@ -105,7 +105,7 @@ def describe_test(comparison: SystemComparison) -> str:
     pairs = "all pairs of systems" if comparison.columns[0].p_values else f"each system against {visible(baseline)}"
     return (
         f"{name}: {pairs}. p is the probability of a difference at least this large "
-        "if both came from the same process; * marks p < 0.05. It says that systems differ, not which is better."
+        "if both came from the same process; * marks p < 0.05. The scores say which system is better."
     )
 
 
