@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
@@ -45,6 +45,13 @@ def warn(message: str) -> None:
     registry.pop((message, TwmdWarning, frame.f_lineno), None)
     module = frame.f_globals.get("__name__", "<string>")
     warnings.warn_explicit(message, TwmdWarning, frame.f_code.co_filename, frame.f_lineno, module, registry)
+
+
+def replace_advice(message: str, replacements: Mapping[str, str]) -> str:
+    """Replace advice for Python and the command line by what a user of another face can do."""
+    for advice, here in replacements.items():
+        message = message.replace(advice, here)
+    return message
 
 
 def name_rows(rows: Iterable[int]) -> str:

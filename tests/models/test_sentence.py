@@ -13,7 +13,7 @@ import torch
 
 import twmd_registry
 from tests import tiny
-from twmd_registry.errors import ModelError, SpecError, TwmdWarning
+from twmd_registry.errors import InputError, ModelError, SpecError, TwmdWarning
 from twmd_registry.models.files import PACKAGED, content_of, sentence_content
 from twmd_registry.models.sentence import SentenceEncoder
 from twmd_registry.registry.names import EMBEDDED_MODEL
@@ -123,6 +123,11 @@ def test_default_prompt_and_limit_are_signed_and_a_prompt_counts_towards_the_lim
         )
 
 
+def test_empty_text_has_no_score_by_a_similarity_with_other_bounds(folders: dict[str, Path]) -> None:
+    with pytest.raises(InputError, match=r"predictions\[1\]: .*no score"):
+        twmd_registry.score(["it", ""], ["it", "it"], "sbert", model=str(folders["dot"]))
+
+
 def test_fingerprint_covers_the_modules_but_not_their_notation(folders: dict[str, Path], tmp_path: Path) -> None:
     contents = {kind: sentence_content(folder) for kind, folder in folders.items()}
     assert len({content_of(folder) for folder in folders.values()}) == 1
@@ -187,6 +192,7 @@ def test_each_distinct_text_is_encoded_once(folders: dict[str, Path], monkeypatc
         ("cls/config_sentence_transformers.json", ('"cosine"', '"maxsim"'), "maxsim"),
         ("cls/config_sentence_transformers.json", "[", "damaged"),
         ("cls/config_sentence_transformers.json", '{"truncate_dim": "8"}', "whole number"),
+        ("cls/config_sentence_transformers.json", '{"default_prompt_name": "quary"}', "'quary', which is not"),
         ("cls/sentence_bert_config.json", '{"processing_kwargs": {"text": {"padding": true}}}', "processing_kwargs"),
         ("cls/sentence_bert_config.json", '{"modality_config": {"text": {"method": "get_text_features"}}}', "text"),
     ],

@@ -371,6 +371,7 @@ def assert_shows(shown: Any, found: Any) -> None:
         assert found == pytest.approx(shown, abs=5e-5)
 
 
+RUSSIAN = '{"predictions": ["Кот спит"], "references": ["Кот спит"]}'.encode()
 DEEP = b"[" * 200_000
 MANY = json.dumps({"predictions": ["a"] * 1001, "references": ["a"] * 1001}).encode()
 LONG = json.dumps({"predictions": ["a"], "references": ["a" * 20_001]}).encode()
@@ -384,6 +385,7 @@ class TestRefusals:
             (b'{"predictions":[' + DEEP, 400, "recursion limit exceeded"),
             (b'{"predictions": ["\xff"], "references": ["a"]}', 400, "invalid unicode"),
             (b'{"predictions": [NaN], "references": ["a"]}', 422, "or leave these rows out."),
+            (RUSSIAN, 422, "or start the service with --any-language."),
             (b"[]", 422, "the body: Input should be a"),
             (b"{}", 422, "predictions is missing; the fields"),
             (b'{"predictions": ["a"]}', 422, "references is missing"),

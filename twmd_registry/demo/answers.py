@@ -23,7 +23,7 @@ from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.files.lines import digest_of_file
 from twmd_registry.files.tables import USUAL_REFERENCES, TableRow, read_rows
-from twmd_registry.messages import collect_warnings, menu
+from twmd_registry.messages import collect_warnings, menu, replace_advice
 from twmd_registry.models.q4 import has_multilingual
 from twmd_registry.record.content import InputFile, make_record, record_text
 from twmd_registry.registry.keys import KEYS
@@ -150,10 +150,7 @@ def advise(message: str) -> str:
         names = [name for name in (match["presets"] or "").split(", ") if name in offered_presets()]
         return f": choose the preset {' or '.join(names)}." if names else ": no preset on this page reads it."
 
-    message = _READS.sub(offer, message)
-    for advice, here in _ADVICE.items():
-        message = message.replace(advice, here)
-    return message
+    return replace_advice(_READS.sub(offer, message), _ADVICE)
 
 
 _READS = re.compile(r": use a model that reads \w+(?: \(preset (?P<presets>[^)]*)\))?, or score anyway by [^.]*\.")

@@ -173,6 +173,11 @@ class Backend:
         keys = self.spec.truncation, self.spec.align, self.spec.prompt, self.spec.activation
         return self.model_key, *keys, self.options.batch_tokens
 
+    @property
+    def scores_empty(self) -> bool:
+        """Whether a text without a token has a score: 0 against text, 1 against another."""
+        return True
+
     def close(self) -> None:
         """Release the model; the last backend that does so frees its memory."""
         if self.loaded is not None:

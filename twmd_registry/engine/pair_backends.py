@@ -158,6 +158,11 @@ class SentenceBackend(PairBackend):
         """The name of the prompt that is set before every text; None for none."""
         return None if self.spec.prompt == NO_PROMPT else self.spec.prompt
 
+    @property
+    def scores_empty(self) -> bool:
+        """Whether a text without a token has a score, which needs a similarity from 0 (unlike) to 1 (alike)."""
+        return bool(self.model.similarity == "cosine")
+
     def _tokenise(self, texts: Sequence[str]) -> list[TextTokens]:
         """Return the tokens of texts, with the prompt before them where that is not empty."""
         model, limit = self.model, self.spec.truncation.limit

@@ -16,6 +16,7 @@ from twmd_registry.engine.backend import Backend, PairScores, Scores
 from twmd_registry.engine.baseline import make_baseline, random_pairs, rescale
 from twmd_registry.engine.input_warnings import (
     check_texts,
+    name_texts,
     warn_about_language,
     warn_about_other_nrefs,
     warn_about_texts,
@@ -529,6 +530,11 @@ def score_segments(
             backends = [member.backend for member in group]
             warn_about_language(backends[0].spec.model, comparison.pairs)
             found = score_pairs(backends, comparison.pairs, stage, hooks)
+            empty = found.facts.flags["empty"]
+            if empty.any() and not backends[0].scores_empty:
+                where = name_texts(comparison.pairs, empty, rows)
+                model = backends[0].spec.model
+                raise InputError(f"{where}: {model} has no score for a text without a token; leave these rows out.")
             comparison.facts.append((found.facts, backends[0].model.static))
             for member, scores in zip(group, found.by_backend, strict=True):
                 results[member] = _make_score_set(member, comparison, scores, found.facts, digest)

@@ -19,6 +19,8 @@ _PIPELINE_KEYS: dict[str, Any] = {
     "similarity_fn_name": "cosine",
 }
 """Settings of a sentence-transformers model that move a score, with the library's defaults."""
+_NO_TEXT = ("query", "document")
+"""Prompts that the library has for every model, without a text unless the folder has one."""
 _FIXED: dict[str, Any] = {
     "processing_kwargs": {},
     "transformer_task": "feature-extraction",
@@ -100,8 +102,11 @@ def pipeline_settings(folder: Path) -> dict[str, Any]:
         number = settings[name]
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
             raise ModelError(f"{folder}: {name} is {number!r}: expected a whole number from 1.")
+    default = settings["default_prompt_name"]
+    if default is not None and default not in [*_NO_TEXT, *prompts]:
+        raise ModelError(f"{folder / PIPELINE}: default_prompt_name is {default!r}, which is not among its prompts.")
     settings["prompts"] = {name: text for name, text in prompts.items() if text}
-    if str(settings["default_prompt_name"]) not in settings["prompts"]:
+    if default not in settings["prompts"]:
         settings["default_prompt_name"] = None
     return settings
 

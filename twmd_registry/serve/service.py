@@ -39,7 +39,7 @@ from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.engine.shared_passes import Batcher, Outcome, score_together, scoring_thread
 from twmd_registry.errors import FileError, InputError, SpecError, TwmdError, refuse_repeated_keys
-from twmd_registry.messages import collect_warnings, menu
+from twmd_registry.messages import collect_warnings, menu, replace_advice
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.paths import read_secret
 from twmd_registry.serve.connection import Connection
@@ -438,15 +438,9 @@ _ADVICE = {
 """Advice for Python and the command line, and its replacement for a client."""
 
 
-def _advise(message: str) -> str:
-    for advice, here in _ADVICE.items():
-        message = message.replace(advice, here)
-    return message
-
-
 async def _refuse(request: Request, error: Exception) -> JSONResponse:
     """Answer with an error in one line."""
-    status, headers, message = 500, dict[str, str](), _advise(str(error))
+    status, headers, message = 500, dict[str, str](), replace_advice(str(error), _ADVICE)
     if isinstance(error, HTTPException):
         status, headers, message = error.status_code, dict(error.headers or {}), f"{error.detail}: see /docs."
     elif isinstance(error, RequestValidationError):
@@ -575,7 +569,7 @@ def make_mcp_server(service: Service) -> Any:
             answer = await compute(**vars(fields))
         except TwmdError as error:  # the client shows a tool's error
             return types.CallToolResult(
-                content=[types.TextContent(type="text", text=_advise(str(error)))], is_error=True
+                content=[types.TextContent(type="text", text=replace_advice(str(error), _ADVICE))], is_error=True
             )
         text = types.TextContent(type="text", text=json.dumps(answer))
         return types.CallToolResult(content=[text], structured_content=answer)
