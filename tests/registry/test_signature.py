@@ -203,9 +203,9 @@ WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))
         ("temperature:0.15", "temperature:nan", "temperature", "expected a number from 1e-6 to 1e6"),
         ("temperature:0.15|", "", "END", "temperature is missing: the"),
         ("@21de63af9d45", "@0336012e230", "model", "@0336012e230 is not the content of"),
-        ("centering:none", "centering:background%3A..%2Fx", "centering", "names a file: a signature names it"),
+        ("centering:none", "centering:background%3A..%2Fx", "END", "names a file: a signature names it"),
         *(
-            (before, f"|{field}{before}", field.partition(":")[0], "names a file: a signature names ")
+            (before, f"|{field}{before}", "END", "names a file: a signature names ")
             for before, field in (
                 ("|centering", "stopwords:%2Ftmp%2Fx%3A0123456789ab"),
                 ("|centering", "stopwords:words.txt"),

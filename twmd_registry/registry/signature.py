@@ -16,7 +16,6 @@ from urllib.parse import unquote
 
 from twmd_registry.errors import SignatureError, SpecError
 from twmd_registry.messages import warn
-from twmd_registry.registry.bert_score import language_of
 from twmd_registry.registry.hashes import LENGTH
 from twmd_registry.registry.keys import KEYS, Value
 from twmd_registry.registry.metric_spec import (
@@ -32,7 +31,6 @@ from twmd_registry.registry.metrics import Metric, entry
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 from twmd_registry.registry.presets import Preset
 from twmd_registry.registry.spec import apply_preset
-from twmd_registry.registry.values import Layers
 from twmd_registry.version import __version__
 
 VERSIONS: tuple[str, ...] = ("1.0.0",)
@@ -219,17 +217,6 @@ def _read_spec(metric: MetricName, values: dict[str, Value], fields: dict[str, _
             _fail(end, f"{name} is missing: the signature is cut off, edited, or not from this package.")
     fingerprint = _read_fingerprint(*fields["model"]) if "model" in fields else None
     keys: dict[str, Any] = {**values}
-    if "layer" in values and Layers.parse(values["layer"]).is_open:
-        request = f"layer:{values['layer']} is a request"
-        _fail(fields["layer"][1], f"{request}: a signature says which layers were read.")
-    for name in ("stopwords", "idf", "centering", "baseline"):
-        value = str(values.get(name, ""))
-        named = value.partition(":")[2] if name in {"centering", "idf"} else value
-        parts = named.split("+") if name == "centering" else [named]
-        is_packaged = name == "baseline" and language_of(value)
-        if named and not is_packaged and value != KEYS[name].neutral and not all(map(HASH.fullmatch, parts)):
-            expected = f"a signature names it by its hash, {LENGTH} hexadecimal digits"
-            _fail(fields[name][1], f"{value} names a file: {expected}.")
     with _at(end):
         return AppliedSpec(metric=metric, fingerprint=fingerprint, **keys)
 
