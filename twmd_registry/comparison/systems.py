@@ -272,12 +272,7 @@ def _make_column(
 
 
 def _resample(
-    sampled: Sampled,
-    cells: Sequence[SystemScore],
-    resampling: Resampling,
-    *,
-    keep_resamples: bool,
-    against_all: bool,
+    sampled: Sampled, cells: Sequence[SystemScore], resampling: Resampling, *, keep_resamples: bool, against_all: bool
 ) -> tuple[tuple[SystemScore, ...], PValues]:
     """Add the test and intervals to a metric's cells; with `against_all`, also return the pairwise p-values.
 

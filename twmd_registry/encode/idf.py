@@ -52,11 +52,7 @@ def count_documents(
     counts = np.zeros(vocabulary_size(encoder.tokenizer) + 1, dtype=np.int64)
     counts[-1] = times.sum()
     for start in range(0, len(texts), _CHUNK):
-        rows = tokenise(
-            encoder.tokenizer,
-            texts[start : start + _CHUNK],
-            None if spec.truncation.stride else spec.truncation.limit,
-        )
+        rows = tokenise(encoder.tokenizer, texts[start : start + _CHUNK], spec.truncation.cut)
         for text, often in zip(rows, times[start : start + _CHUNK].tolist(), strict=True):
             counts[np.unique(text.ids)] += often
         if progress is not None:
@@ -133,7 +129,5 @@ def read_idf(path: Path, size: int) -> FittedPart[np.ndarray]:
     except (OSError, KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path.name} is not a file of document frequencies written by 'twmd fit idf'.") from error
     if counts.min() < 0 or counts.max() > counts[-1]:
-        raise ModelError(
-            f"{path.name} holds counts below 0 or above the number of texts: fit it again with 'twmd fit idf'."
-        )
+        raise ModelError(f"{path.name} holds impossible counts of texts: fit it again with 'twmd fit idf'.")
     return fitted

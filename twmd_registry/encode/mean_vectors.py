@@ -63,8 +63,7 @@ def fit_background(
     expect(progress, len(distinct))
     for start in range(0, len(distinct), _FIT_TEXTS):
         part = distinct[start : start + _FIT_TEXTS]
-        cut = None if spec.truncation.stride else spec.truncation.limit
-        tokens = tokenise(encoder.tokenizer, part, cut, drop_unknown=encoder.static)
+        tokens = tokenise(encoder.tokenizer, part, spec.truncation.cut, drop_unknown=encoder.static)
         # The encoder reports windows, and a text may have several.
         with split_progress(progress, len(part), stages=1)(len(part)) as report:
             encoded = encoder.encode(
@@ -105,11 +104,8 @@ def transfer_means(background: MeanVectors, name: str, fingerprint: str, adapter
 
     Name, content and full adapter name identify the model. ``trained_with`` records the means' origin.
     """
-    return _write(
-        background.content,
-        background.about
-        | {"model": name, "fingerprint": fingerprint, "adapter": adapter, "trained_with": origin_of(background)},
-    )
+    owner = {"model": name, "fingerprint": fingerprint, "adapter": adapter, "trained_with": origin_of(background)}
+    return _write(background.content, background.about | owner)
 
 
 def find_background(name: str | None, fingerprint: str, adapter: str | None) -> MeanVectors:

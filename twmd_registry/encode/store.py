@@ -63,12 +63,7 @@ class TextStore:
             full, encoded = [text for text in tokens if not text.empty], nothing
             if full:
                 encoded = self.encoder.encode(
-                    full,
-                    self.layers,
-                    self.limit,
-                    self.stride,
-                    batch_tokens=self.batch_tokens,
-                    progress=self.progress,
+                    full, self.layers, self.limit, self.stride, batch_tokens=self.batch_tokens, progress=self.progress
                 )
             lengths = torch.tensor([0 if text.empty else len(text.ids) for text in tokens])
             parts.append(encoded._replace(lengths=lengths.to(device)))

@@ -27,9 +27,8 @@ def _power_mean(layers: Tensor, p: float) -> Tensor:
         return layers.amin(1) if p < 0 else layers.amax(1)
     if p == 1:
         return layers.mean(1)
-    largest = (
-        layers.abs().amax(1).clamp(min=torch.finfo(layers.dtype).tiny)
-    )  # (T, D); small numbers' powers would vanish
+    # Small numbers' powers would vanish.
+    largest = layers.abs().amax(1).clamp(min=torch.finfo(layers.dtype).tiny)  # (T, D)
     mean = (layers / largest[:, None]).pow(int(p)).mean(1)
     return largest * mean.sign() * mean.abs().pow(1 / p)
 
@@ -51,9 +50,8 @@ def _routing(layers: Tensor, how: Aggregation) -> Tensor:
         z, v = layers[moving], means[moving]
         _, slope = kernel((z - v[:, None]).square().sum(2))  # (T, L)
         total = slope.sum(1, keepdim=True)
-        v = torch.where(
-            total > 0, (gamma * slope)[:, None].bmm(z)[:, 0] / total.clamp(min=torch.finfo(z.dtype).tiny), v
-        )
+        mean = (gamma * slope)[:, None].bmm(z)[:, 0] / total.clamp(min=torch.finfo(z.dtype).tiny)
+        v = torch.where(total > 0, mean, v)
         means = means.index_copy(0, moving, v)
         near, _ = kernel((z - v[:, None]).square().sum(2))  # (T, L)
         gamma = gamma + STEP * near
@@ -76,10 +74,7 @@ def _epanechnikov(x: Tensor) -> tuple[Tensor, Tensor]:
     return (1 - x).clamp(min=0), (x < 1).to(x.dtype)
 
 
-KERNELS: dict[str, Callable[[Tensor], tuple[Tensor, Tensor]]] = {
-    "gaussian": _gaussian,
-    "epanechnikov": _epanechnikov,
-}
+KERNELS: dict[str, Callable[[Tensor], tuple[Tensor, Tensor]]] = {"gaussian": _gaussian, "epanechnikov": _epanechnikov}
 
 AGGREGATIONS: dict[str, Callable[[Tensor, Aggregation], Tensor]] = {
     "mean": lambda layers, _: layers.mean(1),

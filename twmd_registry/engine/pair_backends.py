@@ -44,15 +44,11 @@ class PairBackend(Backend):
         """Score pairs by every backend of a group; read each distinct pair (for sentence vectors, each text) once."""
         del sums
         orders = sorted({first for backend in group for first in backend.orders})
-        # A pair of texts as one number.
-        _, first, inverse = np.unique(
-            pairs.hyp * np.int64(len(pairs.texts)) + pairs.ref, return_index=True, return_inverse=True
-        )
-        distinct, inverse = (
-            np.stack([pairs.hyp[first], pairs.ref[first]], axis=1),
-            inverse.astype(np.int32),
-        )  # (pairs, 2)
-        del first
+        numbers = pairs.hyp * np.int64(len(pairs.texts)) + pairs.ref  # a pair of texts as one number
+        _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+        inverse = inverse.astype(np.int32)
+        distinct = np.stack([pairs.hyp[first], pairs.ref[first]], axis=1)  # (pairs, 2)
+        del numbers, first
         raw = {order: np.zeros(len(distinct)) for order in orders}
         facts, vectors, model = TextFacts.of_unread(len(pairs.texts)), dict[int, np.ndarray](), self.model
         flags = facts.flags

@@ -71,7 +71,8 @@ def check_segments(
         InputError: Names the first wrong row, counted from `first_row`, or says how the lists differ.
     """
     if drop_missing:
-        predictions, references, sources = _drop_missing(predictions, references, sources, first_row)
+        texts = {"predictions": predictions, "references": references, "sources": sources}
+        predictions, references, sources = _drop_missing(texts, first_row).values()
     predicted = check_rows(predictions, "predictions", first_row=first_row)
     checked_sources = None if sources is None else check_sources(sources, len(predicted))
     if references is None and checked_sources is None:
@@ -104,28 +105,25 @@ def check_segments(
     return Segments(predicted, lists, checked_sources)
 
 
-def _drop_missing(predictions: Any, references: Any, sources: Any, first_row: int) -> tuple[Any, Any, Any]:
+def _drop_missing(texts: dict[str, Any], first_row: int) -> dict[str, Any]:
     """Leave out the rows that have no prediction, no reference or no source; warn about their numbers."""
-    texts = check_rows(predictions, "predictions", optional=True)
-    others = check_rows(references, "references", nested=True, optional=True) if references is not None else None
-    origins = check_rows(sources, "sources", optional=True) if sources is not None else None
-    sides = [side for side in (texts, others, origins) if side is not None]
-    if len({*map(len, sides)}) > 1:
-        return texts, others, origins  # the caller says what is wrong
-    missing = [row for row, values in enumerate(zip(*sides, strict=True)) if any(map(is_missing, values))]
+    sides = {
+        name: check_rows(rows, name, nested=name == "references", optional=True)
+        for name, rows in texts.items()
+        if rows is not None
+    }
+    if len({*map(len, sides.values())}) > 1:
+        return texts | sides  # the caller says what is wrong
+    rows = list(zip(*sides.values(), strict=True))
+    missing = [row for row, values in enumerate(rows) if any(map(is_missing, values))]
     if not missing:
-        return texts, others, origins
-    if len(missing) == len(texts):
-        raise InputError(f"nothing to score: each of the {len(texts)} rows lacks a text.")
+        return texts | sides
+    if len(missing) == len(rows):
+        raise InputError(f"nothing to score: each of the {len(rows)} rows lacks a text.")
     numbers = name_rows(row + first_row for row in missing)
-    warn(f"left out {len(missing)} of {len(texts)} rows, which lack a text: {numbers}.")
-    lost = {*missing}
-    kept = [[value for row, value in enumerate(side) if row not in lost] for side in sides]
-    return (
-        kept.pop(0),
-        kept.pop(0) if others is not None else None,
-        kept.pop(0) if origins is not None else None,
-    )
+    warn(f"left out {len(missing)} of {len(rows)} rows, which lack a text: {numbers}.")
+    kept = (values for values in rows if not any(map(is_missing, values)))
+    return texts | dict(zip(sides, map(list, zip(*kept, strict=True)), strict=True))
 
 
 def digest_of_texts(segments: Segments, *, sources: bool = False) -> str:

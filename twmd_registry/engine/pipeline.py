@@ -33,13 +33,7 @@ from twmd_registry.progress import Progress
 from twmd_registry.registry.metric_spec import AppliedSpec
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.values import Idf
-from twmd_registry.tensors import (
-    EPSILON,
-    ZERO_TOLERANCE,
-    TextFacts,
-    TokenVectors,
-    pad,
-)
+from twmd_registry.tensors import EPSILON, ZERO_TOLERANCE, TextFacts, TokenVectors, pad
 
 CHUNK_TOKENS = 65_536
 """Vectors (tokens of distinct texts x layers) that are encoded per chunk (100 MB at 384 dimensions). As many
@@ -109,9 +103,8 @@ class PipelineRun:
         self._corpus_centered = [view for view in self._views if view.centering.kind == "corpus"]
         layers = sorted({k for view in self._views for k in view.layers})
         max_tokens = CHUNK_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_FACTOR) // len(layers)
-        limit = None if self._spec.truncation.stride else self._spec.truncation.limit
         step = math.lcm(*(spec.centering.size or 1 for spec in views))
-        self._chunks, uses = plan_chunks(pairs, limit, max_tokens, step)
+        self._chunks, uses = plan_chunks(pairs, self._spec.truncation.cut, max_tokens, step)
         self.facts = TextFacts.of_unread(len(pairs.texts))
         self._padded = {size: self._pad_batches(size) for size in {spec.padding for spec in views} if size}
         if keep:
@@ -161,10 +154,8 @@ class PipelineRun:
                 padded = {size: of_pairs[:, chunk] for size, of_pairs in self._padded.items()}
                 sides, vanished = align_and_reduce(units, aligned, empty_rows[aligned.row], specs, padded)
                 if documents is not None:
-                    sides = [
-                        documents.average(c, one_sided=spec.metric in ONE_SIDED)
-                        for c, spec in zip(sides, specs, strict=True)
-                    ]
+                    by_spec = zip(sides, specs, strict=True)
+                    sides = [documents.average(c, one_sided=spec.metric in ONE_SIDED) for c, spec in by_spec]
                 # Facts about the texts, for counts and warnings; and progress.
                 flags = self.facts.flags
                 flags["vanished"][texts[aligned.row[vanished & ~empty_rows[aligned.row]]]] = True
@@ -235,11 +226,10 @@ class PipelineRun:
         """Return a view with the idf weights of the corpus."""
         unseen = self._encoder.tokenizer.unk_token_id if view.unknown == "apart" else None
         references = torch.from_numpy(idf_weights(self._frequencies("references"), unseen))
-        if view.idf != Idf("corpus"):
-            return replace(view, weights=(references, references))
-        return replace(
-            view, weights=(torch.from_numpy(idf_weights(self._frequencies("hypotheses"), unseen)), references)
-        )
+        hypotheses = references
+        if view.idf == Idf("corpus"):
+            hypotheses = torch.from_numpy(idf_weights(self._frequencies("hypotheses"), unseen))
+        return replace(view, weights=(hypotheses, references))
 
     def _frequencies(self, side: str) -> np.ndarray:
         """Return the document frequencies of all hypotheses, or of all references, each as often as it occurs."""
@@ -255,11 +245,7 @@ class PipelineRun:
         """Return whether the prediction of every pair, and its reference, is shorter than the longest of its batch of
         `size` pairs; shape (2, pairs), bool.
         """
-        tokens = tokenise(
-            self._encoder.tokenizer,
-            self._pairs.texts,
-            None if self._spec.truncation.stride else self._spec.truncation.limit,
-        )
+        tokens = tokenise(self._encoder.tokenizer, self._pairs.texts, self._spec.truncation.cut)
         numbers = np.array([len(text.ids) for text in tokens])
         starts = np.arange(0, len(self._pairs.hyp), int(size))
         sides = [numbers[self._pairs.hyp], numbers[self._pairs.ref]]

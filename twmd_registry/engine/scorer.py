@@ -109,10 +109,8 @@ class Scorer:
         options, places = split_options({**parts}, PART_NAMES)
         for name in places:
             if name not in PART_NAMES:
-                raise SpecError(
-                    f"the signature fixes {name}: leave it out; only the paths of the signature's parts "
-                    f"({', '.join(PART_NAMES)}) and run options can be set."
-                )
+                settable = f"only the paths of its parts ({', '.join(PART_NAMES)}) and run options can be set"
+                raise SpecError(f"the signature fixes {name}: leave it out; {settable}.")
         parsed = parse_signature(signature)
         local_files = resolve_local_files(LocalFiles(**places), [parsed.spec])
         return cls(parsed.spec, options, local_files, parsed.nrefs)
@@ -202,10 +200,7 @@ class Scorer:
                 score 1 or more, or as for `score`.
         """
         if self.requested.members:
-            raise SpecError(
-                "an ensemble has no baseline of its own: set those of its members, as in "
-                "ensemble(bertscore_centered;baseline=HASH,sbert)."
-            )
+            raise SpecError("an ensemble has no baseline of its own: set those of its members.")
         if self.requested.baseline is not None:
             raise SpecError(f"baseline={self.requested.baseline} is set already: fit with a scorer without it.")
         if self.requested.against is not None:
@@ -322,9 +317,7 @@ def load(
     if isinstance(metric, MetricSpec):
         options, fixed = split_options(arguments if preset is None else {**arguments, "preset": preset}, ())
         if fixed:
-            raise SpecError(
-                f"a specification fixes {', '.join(fixed)}: pass run options only, or change it with spec.replace()."
-            )
+            raise SpecError(f"a specification fixes {', '.join(fixed)}: change it with spec.replace() before.")
         return Scorer(metric, options)
     name = split_name(metric)[0] if isinstance(metric, str) else metric
     options, spec_keys = split_options(arguments, entry(name).keys)
@@ -580,25 +573,17 @@ def _make_score_set(member: Scorer, comparison: _Comparison, found: Scores, fact
     )
     nrefs = 0 if spec.against else int(pairs.counts[0])
     signature = Signature(spec, nrefs if (pairs.counts == pairs.counts[0]).all() else "var")
-    explainer = partial(
-        _explain_pairs,
-        request=(
-            member.requested,
-            member.options,
-            member.local_files,
-        ),  # a scorer itself would keep its model in memory
-        signature=signature,
-        pairs=pairs,
-        scores=scores[SIDE[spec.output]],
-    )
+    # A scorer itself would keep its model in memory.
+    backend = partial(make_backend, member.requested, member.options, member.local_files)
+    of_pairs = scores[SIDE[spec.output]]
     return ScoreSet(
         signature=signature,
         by_side=by_side,
         counts=counts,
         texts=digest,
         hashes=member.backend.hashes,
-        explainer=explainer,
-        by_reference=scores[SIDE[spec.output]],
+        explainer=partial(_explain_pairs, make=backend, signature=signature, pairs=pairs, scores=of_pairs),
+        by_reference=of_pairs,
     )
 
 
@@ -606,27 +591,22 @@ def _explain_pairs(
     segment: int,
     reference: int | None,
     *,
-    request: tuple[MetricSpec, RunOptions, LocalFiles | None],
+    make: Callable[[], Backend],
     signature: Signature,
     pairs: Pairs,
     scores: np.ndarray,
 ) -> Alignment:
-    """Compute the alignment of a scored segment again (`ScoreSet.explain`), by the scorer of a request.
+    """Compute the alignment of a scored segment again (`ScoreSet.explain`), by the backend that `make` returns.
 
     `scores` are *the* scores of all pairs, shape (pairs,): they say which reference is the best.
     """
     pair = _find(pairs, scores, segment, reference)
-    backend = make_backend(*request)
+    backend = make()
     if not isinstance(backend, TokenAlignmentBackend):
-        raise SpecError(
-            f"{signature.spec.metric} has no alignment to show: it predicts a number from both texts together."
-        )
+        raise SpecError(f"{signature.spec.metric} has no alignment to show: it predicts a number from both texts.")
     try:
         if backend.spec != signature.spec:
-            raise ModelError(
-                "the model, or another part of these scores, has changed since: score the texts again to have them "
-                "explained."
-            )
+            raise ModelError("the model, or another part of these scores, has changed since: score the texts again.")
         return backend.explain(pairs, pair, float(scores[pair]), signature)
     finally:
         backend.close()
@@ -640,7 +620,5 @@ def _find(pairs: Pairs, scores: np.ndarray, segment: int, reference: int | None)
     if reference is None:
         return first + int(scores[first : first + number].argmax())
     if not 0 <= reference < number:
-        raise InputError(
-            f"reference {reference} of segment {segment} is out of range: it has {number}, counted from 0."
-        )
+        raise InputError(f"reference {reference} of segment {segment} is out of range: it has {number}, from 0.")
     return first + reference

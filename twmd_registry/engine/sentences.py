@@ -148,16 +148,13 @@ def match_documents(units: TokenVectors, items: TokenItems, pairs: Pairs, chunk:
     counts = np.zeros(place.stop - place.start, SENTENCE_COUNTS)
     for d, (start, count) in enumerate(zip(pairs.starts[place].tolist(), pairs.counts[place].tolist(), strict=True)):
         rows = slice(start - chunk.start, start - chunk.start + count)
-        n, m = (
-            int(np.count_nonzero(side[start : start + count])) for side in (pairs.hyp, pairs.ref)
-        )  # text 0 fills up
+        # Text 0 fills up.
+        n, m = (int(np.count_nonzero(side[start : start + count])) for side in (pairs.hyp, pairs.ref))
         n, m = (n, m) if n or m else (1, 1)  # two empty documents match each other
         hyp, ref = items.hyp[rows][:n], items.ref[rows][:m]
         links = match_sentences(pooled[hyp], pooled[ref]) if n and m else []
-        own_hypotheses, own_references = (
-            [hyp[link.hypothesis] for link in links],
-            [ref[link.reference] for link in links],
-        )
+        own_hypotheses = [hyp[link.hypothesis] for link in links]
+        own_references = [ref[link.reference] for link in links]
         hypotheses += own_hypotheses
         references += own_references
         document += [d] * len(links)

@@ -269,11 +269,7 @@ def sum_items(tokens: TokenVectors, items: TokenItems) -> Tensor:
 
 
 def make_units(
-    view: TokenView,
-    encoded: EncodedTexts,
-    selection: Selection,
-    items: TokenItems,
-    corpus: Tensor | None,
+    view: TokenView, encoded: EncodedTexts, selection: Selection, items: TokenItems, corpus: Tensor | None
 ) -> tuple[TokenVectors, TokenVectors]:
     """Center the tokens of each layer, aggregate layers, and form units.
 

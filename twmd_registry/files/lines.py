@@ -158,20 +158,14 @@ STRUCTURES = (
         _all_match(r".*\t"),
     ),
     Structure(
-        "a table with a header",
-        "choose its columns with --prediction-column and --reference-column",
-        _has_header,
+        "a table with a header", "choose its columns with --prediction-column and --reference-column", _has_header
     ),
     Structure(
         "quoted fields of CSV without a header",
         "add a header, such as prediction,reference, or keep one text per line",
         _all_match(rf"\s*{_QUOTED}([,;]{_QUOTED})+\s*$"),
     ),
-    Structure(
-        "numbered texts",
-        "remove the numbers",
-        lambda lines: any(map(partial(_are_numbered, lines), _NUMBERED)),
-    ),
+    Structure("numbered texts", "remove the numbers", lambda lines: any(map(partial(_are_numbered, lines), _NUMBERED))),
     Structure("a table of Markdown", "keep one text per line", _all_match(r"\s*\|.*\|\s*$")),
     Structure(
         "lists or objects of a programming language",

@@ -166,10 +166,7 @@ class StudyResult:
         columns: dict[str, list[str]] = {statistic: [], "95% interval": []}
         for k in order:
             estimate = self.agreements[k][statistic]
-            cells = {
-                statistic: _shown(estimate),
-                "95% interval": between(estimate.low, estimate.high) or MISSING,
-            }
+            cells = {statistic: _shown(estimate), "95% interval": between(estimate.low, estimate.high) or MISSING}
             if study.trials:
                 rank, test = self.ranks[k][statistic], self.tests[k].get(statistic)
                 cells["rank"] = UNDEFINED if rank is None else str(rank)

@@ -21,9 +21,7 @@ from twmd_registry.registry.hashes import (
     tensors_sha256,
     weight_files,
 )
-from twmd_registry.registry.names import (
-    TOKENIZERS,
-)
+from twmd_registry.registry.names import TOKENIZERS
 from twmd_registry.registry.pipeline import PLAIN, describe_pipeline
 
 _SLOW_TOKENIZER = (

@@ -20,13 +20,7 @@ from twmd_registry.models.inference import LoadedModel, keep_order
 from twmd_registry.models.load import check_vocabulary, length_limit, load_encoder, load_tokenizer, opened
 from twmd_registry.models.packaged import Bert, is_packaged, load_bert, read_tokenizer
 from twmd_registry.models.vectors import is_static
-from twmd_registry.registry.pipeline import (
-    MODULES,
-    PIPELINE,
-    SEQUENCE,
-    pipeline_settings,
-    sentence_modules,
-)
+from twmd_registry.registry.pipeline import MODULES, PIPELINE, SEQUENCE, pipeline_settings, sentence_modules
 from twmd_registry.tensors import TextTokens
 
 SIMILARITIES: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
@@ -65,12 +59,7 @@ class SentenceEncoder(LoadedModel):
     tokenizer: Any
 
     def __init__(
-        self,
-        files: ModelFiles,
-        adapter: ModelFiles | None,
-        dtype: str,
-        device: torch.device,
-        line: Line | None = None,
+        self, files: ModelFiles, adapter: ModelFiles | None, dtype: str, device: torch.device, line: Line | None = None
     ) -> None:
         """Load the model and merge an adapter; raise ModelError if that fails."""
         if is_static(files):

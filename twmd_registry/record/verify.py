@@ -253,11 +253,7 @@ def _rescore(
 
 
 def _compare_again(
-    record: Record,
-    texts: Sequence[Segments],
-    rescored: Sequence[dict[int, _Rescored]],
-    *,
-    recorded: bool,
+    record: Record, texts: Sequence[Segments], rescored: Sequence[dict[int, _Rescored]], *, recorded: bool
 ) -> tuple[dict[int, MetricColumn], str]:
     """Recompute tests, intervals and SacreBLEU's metrics, if there are any.
 

@@ -277,6 +277,11 @@ class Truncation:
             raise SpecError(f"truncation {value!r} is not possible.")
         return cls(*(int(text) if text else None for text in (match[2] or match[3], match[4])))
 
+    @property
+    def cut(self) -> int | None:
+        """The limit at which texts are cut before they are read; None for windows."""
+        return None if self.stride else self.limit
+
     def __str__(self) -> str:
         """Return the canonical text."""
         if self.stride is not None:
