@@ -24,9 +24,7 @@ COMPLETION = "_TWMD_COMPLETE"
 """Environment variable through which a shell requests completions."""
 INTERRUPTED, PIPE_CLOSED = 130, 141
 """Exit statuses of a program ended by SIGINT or SIGPIPE."""
-OUT_OF_MEMORY = (
-    "out of memory: pass fewer texts, cut long ones (--set truncation=cut:N), or use a machine or --device with more."
-)
+OUT_OF_MEMORY = "out of memory: pass fewer texts, cut long ones (--set truncation=cut:N), or use another --device."
 M_ARENA_MAX = -8
 """Option of glibc's ``mallopt`` that limits the arenas in which threads allocate."""
 PANELS = {

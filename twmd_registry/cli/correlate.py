@@ -28,10 +28,9 @@ COMPARED = (
     "Metrics, 'METRIC;KEY=VALUE;...' with their own keys, signatures, bleu, chrf, chrf++, rouge1, rouge2, rougeL; all "
     "are tested against the first."
 )
-RESAMPLES, TRIALS = (
-    "Resamples of the bootstrap intervals; 0 for none",
-    "Trials of a paired permutation test against the first metric",
-)
+RESAMPLES = "Resamples of the bootstrap intervals; 0 for none"
+TRIALS = "Trials of a paired permutation test against the first metric"
+BY = "Average the correlations over groups, items or systems (default: group)."
 OFFICIAL = "Also compare the metrics whose scores the shared task published with the data (mte:FOLDER)."
 compared = declare.metrics(SEGMENT_LEXICAL, COMPARED, required=True)
 CORRELATIONS = f"{', '.join(STATISTICS)} (default: pearson; for demetr, accuracy)."
@@ -50,12 +49,7 @@ CORRELATIONS = f"{', '.join(STATISTICS)} (default: pearson; for demetr, accuracy
 @declare.option("--resamples", "N", f"{RESAMPLES} (default: 1000).", type=declare.COUNT, default=1000)
 @declare.output_format(*declare.RESULT_FORMATS)
 @declare.many("--correlation", "NAME", CORRELATIONS, type=declare.words(STATISTICS))
-@declare.choice(
-    "--by",
-    ["none", "group", "item", "system"],
-    "group",
-    "Average the correlations over groups, items or systems (default: group).",
-)
+@declare.choice("--by", ["none", "group", "item", "system"], "group", BY)
 @declare.choice("--level", ["segment", "system"], "segment", "system: means of systems, and their pairwise accuracy.")
 @declare.option("--trials", "N", f"{TRIALS} (default: 0).", type=declare.COUNT, default=0)
 @declare.flag("--official", OFFICIAL)

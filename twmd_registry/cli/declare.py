@@ -362,9 +362,8 @@ PART = (
     "with a metric's name, use --set."
 )
 
-device = option(
-    "--device", None, "Device of the encoder: auto, cpu, cuda, cuda:1, mps (default: auto).", default="auto"
-)
+DEVICE = "Device of the encoder: auto, cpu, cuda, cuda:1, mps (default: auto)."
+device = option("--device", None, DEVICE, default="auto")
 placement = all_of(device, option("--batch-tokens", "N", "Maximum number of padded tokens per encoder batch."))
 """Declares where a command that does not score texts runs."""
 any_language = flag("--any-language", "Score texts in unsupported scripts; warn instead of failing.")

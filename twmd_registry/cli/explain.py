@@ -143,10 +143,9 @@ def _print_signatures(form: str) -> None:
 def _print_metrics(form: str) -> None:
     from tabulate import tabulate
 
-    rows = {
-        metric: [[preset.name, preset.model or "any", _availability(preset)] for preset in presets_of(metric).values()]
-        for metric in CATALOGUE
-    }
+    rows: dict[MetricName, list[list[str]]] = {metric: [] for metric in CATALOGUE}
+    for preset in presets().values():
+        rows[preset.metric].append([preset.name, preset.model or "any", _availability(preset)])
     if form != "text":
         flat = [[str(metric), CATALOGUE[metric].title, *row] for metric, lines in rows.items() for row in lines]
         print(format_table(("metric", "what", *PRESETS), flat, form))
@@ -158,10 +157,8 @@ def _print_metrics(form: str) -> None:
     alone = {metric: ", ".join(row[0] for row, names in places.items() if names == [metric]) for metric in rows}
     metrics = [[str(metric), CATALOGUE[metric].title, alone[metric]] for metric in rows]
     say(tabulate(metrics, ("metric", "what", "presets of its own"), maxcolwidths=[None, 21, 36]))
-    several = {row: names for row, names in places.items() if len(names) > 1}
-    lines = [
-        [*row, "all" if len(names) >= len(rows) - 1 else f"{len(names)} metrics"] for row, names in several.items()
-    ]
+    numbers = {row: len(names) for row, names in places.items() if len(names) > 1}
+    lines = [[*row, "all" if number >= len(rows) - 1 else f"{number} metrics"] for row, number in numbers.items()]
     say(f"\n{tabulate(lines, (*PRESETS, 'for'))}\n")
     print("'twmd explain -m METRIC' shows its keys and presets.")
     is_installed = hook.is_installed()

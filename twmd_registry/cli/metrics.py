@@ -74,9 +74,10 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
     parts = resolve_local_files(parts, [parse_signature(name).spec for name in signed])
     requested = dict[MetricSpec | str, RequestedMetric]()
     for name in names:
-        metric = (
-            _request(name, keys, arguments.preset, parts) if name in ours else RequestedMetric(canonical_lexical(name))
-        )
+        if name in ours:
+            metric = _request(name, keys, arguments.preset, parts)
+        else:
+            metric = RequestedMetric(canonical_lexical(name))
         other = requested.setdefault(metric.spec or metric.name, metric)
         if other is not metric:
             raise SpecError(f"{name} and {other.name} are the same metric with the same settings: name it once.")

@@ -34,9 +34,7 @@ def _read_reported(arguments: Arguments) -> list[ScoringTask]:
     if not arguments.input:
         raise SpecError("Missing option '-i' / '--input': name a file per system, or rated data with --agreement.")
     if not any(metric.spec for metric in arguments.requested):
-        raise SpecError(
-            "a report needs a metric of this package, which its record can verify: add one to -m, such as twmd."
-        )
+        raise SpecError("a report needs a metric of this package: add one to -m, such as twmd.")
     check_output(arguments.output, arguments)
     tasks = read_tasks(arguments)
     if not any(tasks[0].references):

@@ -39,19 +39,8 @@ COMMON = (
 )
 """Options that ``--help`` shows first, in this order."""
 RAY = ["output", "num_workers", "num_gpus", "resume", "strict"]
-LOCAL = [
-    "references",
-    "src",
-    "scores",
-    "drop_missing",
-    "record",
-    "score_only",
-    "short",
-    "sentence_level",
-    "docs",
-    "doc_column",
-    "seed",
-]
+LOCAL = ["references", "src", "scores", "drop_missing", "record", "score_only", "short", "sentence_level", "seed"]
+LOCAL += ["docs", "doc_column"]
 TESTS = ["paired_bs", "paired_ar", "against_all", "paired_bs_n", "paired_ar_n", "confidence", "confidence_n"]
 CHECKS = ["fail_under", "fail_if_worse", "alpha"]
 """Options of the Ray engine, and options that only the local engine reads: general, of tests, and of checks."""
@@ -67,6 +56,7 @@ METRICS = (
 )
 OWN_RESAMPLES = "Resamples of the intervals (default: 1000; --paired-bs uses its own resamples)."
 GPUS = "With --engine ray: GPUs per worker, 0.5 to share one (default: 1 if there are any)."
+FAIL_UNDER = "Check that every system scores at least X by the first metric (exit status 3 if not)."
 FAIL_IF_WORSE = (
     "Check that no system is worse than in RECORD, an earlier --record: lower, with p < alpha by paired randomisation "
     "(exit status 3 if not)."
@@ -108,12 +98,7 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=lambda: 12345, e
 @declare.option("--paired-ar-n", "N", "Randomisation trials (default: 10000).", default=10_000, type=SAMPLES)
 @declare.flag("--confidence", "95% confidence intervals by bootstrap.")
 @declare.option("--confidence-n", "N", OWN_RESAMPLES, type=SAMPLES)
-@declare.option(
-    "--fail-under",
-    "X",
-    "Check that every system scores at least X by the first metric (exit status 3 if not).",
-    type=float,
-)
+@declare.option("--fail-under", "X", FAIL_UNDER, type=float)
 @declare.option("--fail-if-worse", "RECORD", FAIL_IF_WORSE, type=declare.FILE)
 @declare.option("--alpha", "P", f"Significance level of --fail-if-worse (default: {DEFAULT_ALPHA}).", type=float)
 @sacrebleu_seed
@@ -250,20 +235,12 @@ def score_and_compare(
     metrics = [metric.name if metric.spec is None else next(scored) for metric in arguments.requested]
     systems = [(task.name, task.predictions) for task in tasks]
     with progress_bar("steps", first="") as progress:
-        settings: dict[str, Any] = {
-            "resampling": resampling,
-            "documents": tasks[0].documents,
-            "scores": others,
-            "progress": progress,
-        }
-        table = compare_systems(systems, references, metrics, **settings | shown)
+        settings: dict[str, Any] = {"documents": tasks[0].documents, "scores": others, "progress": progress}
+        table = compare_systems(systems, references, metrics, resampling=resampling, **settings | shown)
     sets = [(task.name, results) for task, results in zip(tasks, scores, strict=True)]
-    about: dict[str, Any] = {
-        "inputs": (*files_of(tasks), *score_files),
-        "references": references,
-        "device": arguments.device,
-    }
-    return table, partial(make_record, sets, seconds=seconds, comparison=table, **about), scorers, scores
+    about: dict[str, Any] = {"inputs": (*files_of(tasks), *score_files), "references": references}
+    about |= {"seconds": seconds, "device": arguments.device, "comparison": table}
+    return table, partial(make_record, sets, **about), scorers, scores
 
 
 def _check_same_texts(tasks: list[ScoringTask]) -> None:

@@ -11,11 +11,11 @@ from twmd_registry.cli.arguments import refuse
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.metrics import make_scorers, options_of
 from twmd_registry.cli.terminal import say
-from twmd_registry.errors import SpecError, missing_extra
+from twmd_registry.errors import missing_extra
 
 HOST, PORT = "127.0.0.1", 8080
 NEEDED = ("fastapi", "mcp", "prometheus_client", "uvicorn")
-HTTP_ONLY = ("host", "port", "api_key_file")
+HTTP_ONLY = ("host", "port", "api_key_file", "max_bytes")
 
 
 @command("serve", sacrebleu=(), example="twmd serve -m twmd 'moverscore;layer=5' --port 8080")
@@ -34,14 +34,8 @@ HTTP_ONLY = ("host", "port", "api_key_file")
 @declare.run_options
 def serve_command(arguments: Arguments) -> int:
     """Serve scores over HTTP, batching requests, or over MCP. Stops gracefully on Ctrl-C and SIGTERM."""
-    http_options = [name for name in HTTP_ONLY if getattr(arguments, name) is not None]
-    if arguments.mcp and http_options:
-        raise SpecError(
-            f"--{http_options[0].replace('_', '-')} applies to HTTP, but --mcp uses standard input and output: "
-            "leave it out."
-        )
     if arguments.mcp:
-        refuse(["max_bytes"], "applies to HTTP: leave it out with --mcp")
+        refuse(HTTP_ONLY, "applies to HTTP: leave it out with --mcp")
     for name in NEEDED:
         if importlib.util.find_spec(name) is None:
             raise missing_extra(f"the service needs {name}", "serve")

@@ -31,19 +31,18 @@ LOSS = (
     "mse: mean squared error of a linear function of the score; pearson: 0.3 times this error minus Pearson's r, in "
     "batches that each hold one group of the data (default: mse)."
 )
+HOLDOUT = "Held-out rated data; training data with one of their references (sources) are refused."
+RATE = "Learning rate (default: 5e-4, and 5e-5 with --full)."
 TARGET = "Fit the score, or the mean of precision and recall (default: output)."
 NAME = "Name of the preset (default: the name of DIR, with a number if that name is taken)."
 BF16 = "Matrix products in bfloat16: up to twice as fast on hardware that supports it."
 DROPOUT = "Dropout probability, at least 0 and below 1 (default: the model's value)."
 preset_name = declare.option("--name", "NAME", NAME)
-adapter_dtype = declare.choice(
-    "--adapter-dtype", get_args(Dtype), "float32", "Data type of the adapter's weights (default: float32)."
-)
+DTYPE = "Data type of the adapter's weights (default: float32)."
+adapter_dtype = declare.choice("--adapter-dtype", get_args(Dtype), "float32", DTYPE)
 finetuning = declare.all_of(
     declare.many("--dev", "DATA", "Rated data for selecting the best epoch (default: none; the last epoch is kept)."),
-    declare.many(
-        "--holdout", "DATA", "Held-out rated data; training data with one of their references (sources) are refused."
-    ),
+    declare.many("--holdout", "DATA", HOLDOUT),
     declare.output("Where the adapter, the preset and the card are written.", required=True),
     declare.flag("--full", "Train all weights that the metric reads (default: a LoRA adapter).", **RECIPE),
     declare.option("--rank", "N", "Rank of the LoRA adapter, at most the model's width (default: 16).", **RECIPE),
@@ -53,9 +52,7 @@ finetuning = declare.all_of(
     declare.option("--dropout", "P", DROPOUT, type=float, **RECIPE),
     declare.option("--epochs", "N", "Epochs (default: 3).", default=3, **RECIPE),
     declare.option("--batch", "N", "Segments per step (default: 16).", default=16, **RECIPE),
-    declare.option(
-        "--learning-rate", "X", "Learning rate (default: 5e-4, and 5e-5 with --full).", type=float, **RECIPE
-    ),
+    declare.option("--learning-rate", "X", RATE, type=float, **RECIPE),
     declare.seed("Seed of the batch order and of dropout"),
     declare.option(
         "--save-steps", "N", "Steps between checkpoints within an epoch (default: none; one per epoch).", **RECIPE
@@ -128,9 +125,7 @@ def stsscore_command(arguments: Arguments) -> int:
     """
     model = parse_keys(arguments, ["model"]).get("model", "embedded")
     if arguments.full and arguments.siamese:
-        raise SpecError(
-            "--full trains a cross-encoder, and --siamese an adapter with a line: remove one of the options."
-        )
+        raise SpecError("--full trains a cross-encoder, and --siamese an adapter with a line: remove one of them.")
     from twmd_registry.train.stsb import train_stsb
 
     signature, pearson = train_stsb(

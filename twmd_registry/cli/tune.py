@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,58 +68,48 @@ def tune_command(arguments: Arguments) -> int:
     name = name_preset(arguments.name, f"{model}-tuned") if arguments.output else ""
     options = options_of(arguments)
     with progress_bar(first="loading torch and the model") as progress:
-        from twmd_registry.metaeval.tune import (
-            MAX_SETTINGS,
-            SEGMENTS_PER_SETTING,
-            layers_above_embeddings,
-            settings,
-            tune,
-        )
+        from twmd_registry.metaeval import tune
 
         if "centering" not in tried:
             tried["centering"] = _centerings_to_try(model)
         data = read_all_rated(arguments.data)
+        rated = list(data.values())
         layers = [int(layer)] if layer is not None else arguments.layers
-        limit, kept = None if arguments.tried else MAX_SETTINGS // len(metrics), ("layer",) if layers else ()
-        layers = layers or layers_above_embeddings(model, options)
-        grids = [settings(metric, model, layers, tried, max_settings=limit, kept=kept) for metric in metrics]
+        limit, kept = None if arguments.tried else tune.MAX_SETTINGS // len(metrics), ("layer",) if layers else ()
+        layers = layers or tune.layers_above_embeddings(model, options)
+        grids = [tune.settings(metric, model, layers, tried, max_settings=limit, kept=kept) for metric in metrics]
         specs = list(dict.fromkeys(itertools.chain.from_iterable(grids)))
-        segments = sum(len(rated.ratings) for rated in data.values())
+        segments = sum(len(one.ratings) for one in rated)
         if limit:
-            complain("twmd:", HEADER, f"at most {MAX_SETTINGS} settings are tried without --try KEY=VALUE,...")
-
-        def announce(seconds: float) -> None:
-            size = f"{len(specs)} settings on {segments} segments"
-            complain("twmd:", HEADER, f"{size} take about {timedelta(seconds=round(seconds))} (h:mm:ss).")
-
-        trials = tune(specs, list(data.values()), options, progress, announce)
-        if len(specs) * SEGMENTS_PER_SETTING > segments:
+            complain("twmd:", HEADER, f"at most {tune.MAX_SETTINGS} settings are tried without --try KEY=VALUE,...")
+        trials = tune.tune(specs, rated, options, progress, partial(_announce, len(specs), segments))
+        if len(specs) * tune.SEGMENTS_PER_SETTING > segments:
             many = f"{len(specs)} settings on {segments} rows: the best setting is partly due to chance"
             warn(f"{many}. Rate more, or try fewer with --try and --layers, and check the choice on other data.")
         defaults = _measure_defaults(metrics, model, data, options)
     by_metric = {metric: [trial for trial in trials if trial[0].metric == metric] for metric in metrics}
     digits = None if arguments.format == "json" else 4
-    best = {
-        trial.spec.metric: _shown(by_metric[trial.spec.metric], trial, list(data.values()), digits)
-        for trial in defaults
-    }
-    heads = {
-        metric: f"{said}\n\n{metric}: {len(by_metric[metric])} settings on {segments} segments"
-        for metric, said in ((default.spec.metric, _verdict(by_metric, default, data)) for default in defaults)
-    }
-    tables = (_table(rows, SUFFIXES[arguments.format], heads[metric]) for metric, rows in best.items())
+    best = {one.spec.metric: _shown(by_metric[one.spec.metric], one, rated, digits) for one in defaults}
+    heads = [
+        f"{_verdict(by_metric, one, rated)}\n\n{name}: {len(by_metric[name])} settings on {segments} segments"
+        for name, one in zip(best, defaults, strict=True)
+    ]
+    tables = (_table(rows, SUFFIXES[arguments.format], head) for rows, head in zip(best.values(), heads, strict=True))
     with printed(as_json(best) if arguments.format == "json" else "\n\n".join(tables)):
         if arguments.output:
             written = _write(arguments.output, name, by_metric, data)
-    if arguments.output:
-        use = f"twmd setup preset add {arguments.output / PRESET_FILE}"
+    if folder := arguments.output:
+        use = f"twmd setup preset add {folder / PRESET_FILE}"
         example = f"twmd score ref.txt -i system.txt -m {metrics[0]} --preset {name}"
         beaten = any(by_metric[trial.spec.metric][0].pearson > trial.pearson for trial in defaults)
         when = "Next" if beaten else "To use the best of the others anyway"
-        complain(
-            "twmd:", HEADER, f"wrote {', '.join(written)} into {arguments.output}. {when}: '{use}', then '{example}'."
-        )
+        complain("twmd:", HEADER, f"wrote {', '.join(written)} into {folder}. {when}: '{use}', then '{example}'.")
     return 0
+
+
+def _announce(settings: int, segments: int, seconds: float) -> None:
+    about = timedelta(seconds=round(seconds))
+    complain("twmd:", HEADER, f"{settings} settings on {segments} segments take about {about} (h:mm:ss).")
 
 
 def _measure_defaults(
@@ -137,14 +128,14 @@ def _measure_defaults(
     return tune(specs, list(data.values()), options)
 
 
-def _verdict(by_metric: Mapping[MetricName, Sequence[Trial]], default: Trial, data: Mapping[str, RatedSegments]) -> str:
+def _verdict(by_metric: Mapping[MetricName, Sequence[Trial]], default: Trial, data: Sequence[RatedSegments]) -> str:
     """Say whether a metric's best setting agrees better than its default."""
     from twmd_registry.metaeval.tune import half_width
 
     best = by_metric[default.spec.metric][0].pearson
     if not best > default.pearson:
         return "'default' agrees best: keep it."
-    if best - half_width(best, list(data.values())) > default.pearson:
+    if best - half_width(best, data) > default.pearson:
         return "The best setting agrees better than 'default'."
     return "The best setting is not clearly better than 'default'."
 
@@ -237,11 +228,8 @@ def _write(
         write_file(folder / f"{metric}.tsv", f"{_table(_rows(tried, 6), 'tsv')}\n".encode())
         written.append(f"{metric}.tsv")
         if draws and all(spec.layer and len(spec.layer.numbers) == 1 for spec, _ in tried):
-            points = [
-                SurfacePoint(str(spec.centering), spec.layer.numbers[0], spec.temperature, pearson)
-                for spec, pearson in tried
-                if spec.layer
-            ]
+            known = [(str(spec.centering), spec.layer, spec.temperature, pearson) for spec, pearson in tried]
+            points = [SurfacePoint(name, layer.numbers[0], *rest) for name, layer, *rest in known if layer]
             for suffix in SUFFIXES:
                 written.append(f"{metric}{suffix}")
                 write_file(folder / f"{metric}{suffix}", surface(points, f"{metric}: best mean Pearson", suffix))

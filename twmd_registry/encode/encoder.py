@@ -149,10 +149,8 @@ class Encoder(LoadedModel):
             texts = [self.pieces.texts[i] for i in ids]
         except SpecError:
             return list(tokens)
-        return [
-            token if token.startswith("##") or not text or "\ufffd" in text else text
-            for token, text in zip(tokens, texts, strict=True)
-        ]
+        pairs = zip(tokens, texts, strict=True)
+        return [token if token.startswith("##") or not text or "\ufffd" in text else text for token, text in pairs]
 
     def encode(
         self,
@@ -174,20 +172,15 @@ class Encoder(LoadedModel):
         rows = np.split(np.arange(lengths.sum()), np.cumsum(lengths)[:-1])  # tokens of a text, or of a window
         repeats = None
         if limit is not None and stride is not None and lengths.max() > limit:
-            rows = [
-                row[part]
-                for row, text in zip(rows, tokens, strict=True)
-                for part in split_into_windows(text, limit, stride)
-            ]
+            whole = zip(rows, tokens, strict=True)
+            rows = [row[part] for row, text in whole for part in split_into_windows(text, limit, stride)]
             repeats = np.bincount(np.concatenate(rows), minlength=int(lengths.sum()))
         reading = self.reading(distinct_layers)
         arrays = zip(*((text.special, text.ids, text.codes) for text in tokens), strict=True)
         special, ids, codes = map(np.concatenate, arrays)
         widths = np.array([len(row) for row in rows])
-        vectors = {
-            k: torch.zeros(int(lengths.sum()), self.width, dtype=torch.float32, device=self.device)
-            for k in distinct_layers
-        }
+        shape = int(lengths.sum()), self.width
+        vectors = {k: torch.zeros(shape, dtype=torch.float32, device=self.device) for k in distinct_layers}
 
         def forward(batch: np.ndarray) -> list[Tensor]:
             here = np.concatenate([rows[i] for i in batch])
@@ -214,9 +207,8 @@ class Encoder(LoadedModel):
             times = torch.from_numpy(repeats).to(self.device, torch.float32)
             vectors = {k: sums / times[:, None] for k, sums in vectors.items()}
         self.texts_encoded += len(lengths)
-        return EncodedTexts(
-            vectors, *(torch.from_numpy(side).to(self.device) for side in (lengths, special, ids, codes))
-        )
+        facts = (torch.from_numpy(side).to(self.device) for side in (lengths, special, ids, codes))
+        return EncodedTexts(vectors, *facts)
 
     @cached_property
     def pieces(self) -> Vocabulary:
@@ -307,9 +299,7 @@ def depth_of(network: nn.Module) -> int:
     """Return the number of a network's layers; raise ModelError if its configuration does not say."""
     depth = getattr(network.config, "num_hidden_layers", None)
     if not isinstance(depth, int) or depth < 0:
-        raise ModelError(
-            f"{type(network).__name__} does not say how many layers it has (num_hidden_layers): it is not supported."
-        )
+        raise ModelError(f"{type(network).__name__} is not supported: it has no num_hidden_layers.")
     return depth
 
 

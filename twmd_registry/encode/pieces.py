@@ -122,10 +122,8 @@ def _description(settings: dict[str, Any], name: str) -> Callable[[str], Piece]:
         return lambda piece: _marked(bytes(byte_of.get(character, 0x3F) for character in piece))
     if "▁" in around:
         return _sentence_piece(unknown_token(model))
-    raise SpecError(
-        f"cannot tell how the vocabulary of {name} marks words (neither WordPiece, byte-level BPE nor "
-        "SentencePiece): leave words whole."
-    )
+    known = "neither WordPiece, byte-level BPE nor SentencePiece"
+    raise SpecError(f"cannot tell how the vocabulary of {name} marks words ({known}): leave words whole.")
 
 
 def _bare(text: str, *, opens: bool = False, closes: bool = False) -> Piece:

@@ -9,6 +9,7 @@ from typing import cast
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from twmd_registry.encode.cache import CachedText, TextCache, TextKey
 from twmd_registry.encode.encoder import Encoder, tokenise
@@ -110,14 +111,15 @@ class TextStore:
         """Copy cached texts to the encoder's device, and add facts about them."""
         vectors, tokens = zip(*cached.values(), strict=True)
         self.facts.add(list(cached), tokens)
-        layers = {
-            k: torch.from_numpy(np.concatenate([matrices[j] for matrices in vectors])).to(self.encoder.device)
-            for j, k in enumerate(self.layers)
-        }
+        by_layer = (np.concatenate(matrices) for matrices in zip(*vectors, strict=True))
+        layers = dict(zip(self.layers, map(self._load, by_layer), strict=True))
         lengths = np.array([len(text.ids) for text in tokens])
         sides = zip(*((text.special, text.ids, text.codes) for text in tokens), strict=True)
         arrays = (lengths, *map(np.concatenate, sides))
-        return EncodedTexts(layers, *(torch.from_numpy(side).to(self.encoder.device) for side in arrays))
+        return EncodedTexts(layers, *map(self._load, arrays))
+
+    def _load(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self.encoder.device)
 
     def _to_memory(
         self, texts: np.ndarray, tokens: Sequence[TextTokens], fresh: EncodedTexts

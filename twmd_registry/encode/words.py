@@ -49,9 +49,7 @@ def _read(content: bytes, name: str) -> frozenset[str]:
         raise ModelError(f"stop words {name} cannot be read as UTF-8: {error}.") from error
     for number, line in enumerate(lines, 1):
         if len(line.split()) > 1:
-            raise ModelError(
-                f"stop words {name}, line {number}: expected one word per line, got {line.strip()[:40]!r}."
-            )
+            raise ModelError(f"stop words {name}, line {number}: expected one word, got {line.strip()[:40]!r}.")
     words = frozenset(line.strip().lower() for line in lines if line.strip())
     if not words:
         raise ModelError(f"stop words {name}: the file holds no word; expected one word per line.")
@@ -74,17 +72,12 @@ def as_tokenized(
     if unit == "piece":
         return frozenset((word,) for word in words)
     phrases = set[Phrase]()
-    tokens = tokenise(
-        tokenizer, sorted({form for word in words for form in (word, word.replace("'", "\u2019"))}), limit=None
-    )
-    for text in tokens:
+    forms = sorted({form for word in words for form in (word, word.replace("'", "\u2019"))})
+    for text in tokenise(tokenizer, forms, limit=None):
         ids = text.ids[text.special == 0]
         if len(ids) and tokenizer.unk_token_id not in ids:
-            phrases.add(
-                tuple(
-                    _texts(pieces, ids, pieces.words(ids, np.ones(len(ids), dtype=bool), np.zeros(1, dtype=np.int64)))
-                )
-            )
+            numbers = pieces.words(ids, np.ones(len(ids), dtype=bool), np.zeros(1, dtype=np.int64))
+            phrases.add(tuple(_texts(pieces, ids, numbers)))
     return frozenset(phrases)
 
 
@@ -175,8 +168,6 @@ def _in_phrases(phrases: frozenset[Phrase], texts: list[str], words: np.ndarray,
     for number, text in enumerate(texts):
         for phrase in by_first.get(text, ()):
             end = number + len(phrase)
-            if tuple(texts[number:end]) == phrase and (
-                len(phrase) == 1 or end <= ends[np.searchsorted(ends, number, side="right")]
-            ):
+            if tuple(texts[number:end]) == phrase and end <= ends[np.searchsorted(ends, number, side="right")]:
                 stop[number:end] = True
     return np.asarray(stop[words])

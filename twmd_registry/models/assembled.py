@@ -41,10 +41,8 @@ def assemble(name: str, expected: str, megabytes: int, write: Callable[[Path], N
     except ModelError:  # also an OSError
         raise
     except OSError as error:
-        raise ModelError(
-            f"cannot write {folder} ({megabytes} MB): {error.strerror or error}. Set TWMD_HOME to a writable folder "
-            "with enough space."
-        ) from error
+        reason = f"{error.strerror or error}. Set TWMD_HOME to a writable folder with enough space"
+        raise ModelError(f"cannot write {folder} ({megabytes} MB): {reason}.") from error
     return folder
 
 

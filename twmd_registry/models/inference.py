@@ -227,16 +227,11 @@ class LoadedModel:
         if requested is None:
             return self.limit
         if self.limit is not None and requested > self.limit:
-            raise SpecError(
-                f"truncation to {requested} tokens is out of range: "
-                f"{self.files.name} reads at most {self.limit} tokens (the smaller of its tokenizer's model_max_length "
-                f"and its positions). Set truncation=cut:{self.limit}, or another model_max_length."
-            )
+            most = f"{self.files.name} reads at most {self.limit} tokens (its model_max_length or its positions)"
+            raise SpecError(f"truncation to {requested} tokens is out of range: {most}.")
         if requested < self.shortest:
-            raise SpecError(
-                f"truncation to {requested} tokens leaves no room for text besides special tokens: expected at least "
-                f"{self.shortest}."
-            )
+            least = f"expected at least {self.shortest}"
+            raise SpecError(f"truncation to {requested} tokens leaves no room for text: {least}.")
         return requested
 
     def place(self, network: Any) -> Any:
@@ -297,9 +292,8 @@ class LoadedModel:
                     if not is_out_of_memory(error):
                         raise
                     if size == 1:
-                        raise ModelError(
-                            f"out of memory with a single text of {lengths[order[0]]} tokens: set truncation=cut:N."
-                        ) from error
+                        single = f"a single text of {lengths[order[0]]} tokens"
+                        raise ModelError(f"out of memory with {single}: set truncation=cut:N.") from error
                 gc.collect()
                 free_memory()
                 largest = (size + 1) // 2

@@ -126,10 +126,8 @@ def load_config(files: ModelFiles) -> Any:
     with opened(files, f"model {files.label}") as folder:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     if chunk := getattr(config, "chunk_size_feed_forward", None):
-        raise ModelError(
-            f"model {files.label} only reads texts of multiples of {chunk} tokens (chunk_size_feed_forward): set it to "
-            "0 in its config.json, which changes no vector."
-        )
+        setting = f"texts of multiples of {chunk} tokens (chunk_size_feed_forward): set it to 0 in its config.json"
+        raise ModelError(f"model {files.label} only reads {setting}.")
     if "lsh" in getattr(config, "attn_layers", ()):
         raise ModelError(f"model {files.label} attends at random (LSH): its scores would differ every time.")
     if "/" in str(attention := config._attn_implementation):  # noqa: SLF001
@@ -152,9 +150,7 @@ def _check_layers(files: ModelFiles) -> None:
                 raise ModelError(f"model {files.label} says {key}={value}: expected at most {largest[kind]}.")
             most[kind] = max(most.get(kind, 1), value)
     if most["experts"] * most["layers"] > MAX_EXPERTS:
-        raise ModelError(
-            f"model {files.label} has more experts in its layers than {MAX_EXPERTS}: expected at most that."
-        )
+        raise ModelError(f"model {files.label} has more experts in its layers than {MAX_EXPERTS}.")
 
 
 def load_encoder(files: ModelFiles, dtype: str) -> Any:
@@ -197,10 +193,8 @@ def _check_complete(network: Any, missing: set[str], files: ModelFiles, *, heade
     elif not headed:
         missing = {key for key in missing if key.startswith(inside)}
     if needed := sorted(missing):
-        raise ModelError(
-            f"model {files.label} lacks {len(needed)} of the weights in its config.json ({needed[0]}, ...): they would "
-            "be random numbers. Fetch or save it again."
-        )
+        lacking = f"{len(needed)} of the weights in its config.json ({needed[0]}, ...)"
+        raise ModelError(f"model {files.label} lacks {lacking}, which would be random: fetch or save it again.")
 
 
 def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerFast:
@@ -208,17 +202,12 @@ def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerFast:
     from transformers import AutoTokenizer
 
     if not tokenizer_files(files.folder):
-        raise ModelError(
-            f"model {files.label} has no tokenizer: expected tokenizer.json in its folder. Save it with the "
-            "tokenizer's save_pretrained()."
-        )
+        raise ModelError(f"model {files.label} has no tokenizer: expected tokenizer.json in its folder.")
     with opened(files, f"the tokenizer of {files.label}") as folder:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True, trust_remote_code=False)
     is_fast = getattr(tokenizer, "is_fast", False)
     if not is_fast or not tokenizer.get_vocab().keys() - set(tokenizer.all_special_tokens):
-        raise ModelError(
-            f"the tokenizer of {files.label} has no fast form, or only special tokens: save it with a tokenizer.json."
-        )
+        raise ModelError(f"the tokenizer of {files.label} has no fast form, or only special tokens.")
     _longest(tokenizer, files.label)
     return tokenizer
 
@@ -227,10 +216,8 @@ def _longest(tokenizer: Any, label: str) -> float:
     """Return a tokenizer's limit; raise ModelError if it is not a number of tokens."""
     longest = NO_LIMIT if tokenizer.model_max_length is None else tokenizer.model_max_length
     if isinstance(longest, bool) or not isinstance(longest, int | float) or not longest >= 1:
-        raise ModelError(
-            f"the tokenizer of {label} has model_max_length {longest!r:.20}: expected a number of tokens. Correct its "
-            "tokenizer_config.json."
-        )
+        limit = f"model_max_length {longest!r:.20} in tokenizer_config.json"
+        raise ModelError(f"the tokenizer of {label} has {limit}: expected a number of tokens.")
     return longest
 
 
@@ -244,10 +231,8 @@ def check_vocabulary(tokenizer: PreTrainedTokenizerFast, network: Any, label: st
     entries = (*tokenizer.get_vocab().items(), *zip(pair.tokens(), pair["input_ids"], strict=True))
     token, highest = max(entries, key=lambda entry: entry[1])
     if highest >= rows:
-        raise ModelError(
-            f"the tokenizer of {label} has token id {highest} ({token!r}), but its network has ids 0 to {rows - 1}: "
-            "they do not belong together. Save the folder again with the model's own tokenizer."
-        )
+        ids = f"token id {highest} ({token!r}), but its network has ids 0 to {rows - 1}"
+        raise ModelError(f"the tokenizer of {label} has {ids}: save the model with its own tokenizer.")
 
 
 def length_limit(network: Any, tokenizer: PreTrainedTokenizerFast, shortest: int, label: str) -> int | None:
@@ -270,8 +255,6 @@ def length_limit(network: Any, tokenizer: PreTrainedTokenizerFast, shortest: int
     known = [int(limit) for limit in limits if limit < NO_LIMIT]
     limit = min(known) if known else None
     if limit is not None and limit < shortest:
-        raise ModelError(
-            f"model {label} reads at most {limit} tokens, which leaves no room for text besides special tokens: "
-            f"expected at least {shortest}. See model_max_length in its tokenizer_config.json, and its config.json."
-        )
+        where = "model_max_length in its tokenizer_config.json, and its config.json"
+        raise ModelError(f"model {label} reads at most {limit} tokens: expected at least {shortest}. See {where}.")
     return limit

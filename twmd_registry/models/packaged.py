@@ -222,26 +222,22 @@ class UnigramTokenizer(PackagedTokenizer):
         ids = {piece: number for number, (piece, _) in enumerate(vocabulary)}
         added = [{**token, "id": ids[token["content"]]} for token in self._content["added_tokens"]]
         model = {**self._content["model"], "vocab": vocabulary}
-        self.backend_tokenizer = Tokenizer.from_str(
-            json.dumps({**self._content, "added_tokens": added, "model": model})
-        )
+        content = {**self._content, "added_tokens": added, "model": model}
+        self.backend_tokenizer = Tokenizer.from_str(json.dumps(content))
 
     def add_pieces(self, texts: Sequence[str]) -> None:
         """Add the pieces that occur in texts to `backend_tokenizer`."""
-        normalise, split = (
-            self.backend_tokenizer.normalizer.normalize_str,
-            self.backend_tokenizer.pre_tokenizer.pre_tokenize_str,
-        )
+        normalise = self.backend_tokenizer.normalizer.normalize_str
+        split = self.backend_tokenizer.pre_tokenizer.pre_tokenize_str
         words = {
             word
             for text in texts
             for between in self._special.split(text)  # like the tokenizer, before normalisation
             for word, _ in split(normalise(between))
         }
+        # As bytes: Python hashes a string's memory, which different strings may share.
         parts = (
-            hash(
-                word[start:end].encode()
-            )  # as bytes: Python hashes a string's memory, which different strings may share
+            hash(word[start:end].encode())
             for word in words
             for start in range(len(word))
             for end in range(start + 1, min(start + self._longest, len(word)) + 1)

@@ -98,14 +98,12 @@ def write_model(source: Path, folder: Path) -> None:
         for _ in range(_read(file, "i")[0]):
             name = file.read(_read(file, "H")[0]).decode()
             form, numbers, offset, _ = _read(file, "BIQQ")
-            values = (
-                _dequantise(source, offset, numbers) if form else np.fromfile(source, "<f4", numbers, offset=offset)
-            )
+            floats = np.fromfile(source, "<f4", 0 if form else numbers, offset=offset)
+            values = _dequantise(source, offset, numbers) if form else floats
             shape = shapes.get(name, (width, width) if form else (numbers,))
             tensors[_name_in_transformers(name)] = values.astype(np.float32, copy=False).reshape(shape)
-    vocabulary = [
-        (text[start:end].decode(), float(score)) for start, end, score in zip(starts, starts[1:], scores, strict=False)
-    ]
+    spans = zip(starts, starts[1:], scores, strict=False)
+    vocabulary = [(text[start:end].decode(), float(score)) for start, end, score in spans]
     config = {
         "architectures": ["BertModel"],
         "model_type": "bert",
@@ -124,9 +122,8 @@ def write_model(source: Path, folder: Path) -> None:
     _write_json(folder / "config.json", config)
     _write_json(folder / "tokenizer_config.json", tokenizer_settings(vocabulary, special, positions))
     _write_json(folder / "tokenizer.json", tokenizer(vocabulary, special))
-    shutil.copymode(
-        folder / "config.json", folder / "model.safetensors"
-    )  # the library makes it readable for its owner only
+    # The library makes it readable for its owner only.
+    shutil.copymode(folder / "config.json", folder / "model.safetensors")
 
 
 def _read(file: BinaryIO, form: str) -> tuple[Any, ...]:

@@ -53,10 +53,7 @@ def load_line(path: Path, base: str) -> Line:
         found = f"it also holds {', '.join(numbers)}" if numbers else "it gives numbers that are not finite"
         raise ModelError(f"{path.name} is not the head of a regression model: {found}.")
     if trained_on != base:
-        raise ModelError(
-            f"this adapter was trained on a model with content @{trained_on}, not @{base}: pass the model that it "
-            "belongs to."
-        )
+        raise ModelError(f"this adapter was trained on a model with content @{trained_on}, not @{base}.")
     return line
 
 
@@ -70,18 +67,13 @@ def load_regressor(
 ) -> SentenceEncoder | CrossEncoderRegressor:
     """Load a regression model: a siamese one if its adapter has a line, otherwise a cross-encoder."""
     if is_static(files):
-        raise ModelError(
-            f"model {files.label} holds static word vectors: stsscore needs a regression model, which reads both texts."
-        )
+        raise ModelError(f"model {files.label} holds static word vectors: stsscore needs a regression model.")
     if adapter is not None and is_siamese(adapter):
         with reading(adapter, adapter_content):
             line = load_line(adapter.folder / HEAD_FILE, files.fingerprint)
         return SentenceEncoder(files, adapter, dtype, device, line)
     if adapter and read_adapter_config(adapter, "task_type") == "FEATURE_EXTRACTION":
-        raise ModelError(
-            f"adapter {adapter.name} is an encoder's and has no {HEAD_FILE}: stsscore needs a head that turns its "
-            "vectors into a number."
-        )
+        raise ModelError(f"adapter {adapter.name} is an encoder's: stsscore needs one with a {HEAD_FILE}.")
     return CrossEncoderRegressor(files, adapter, dtype, device)
 
 
@@ -101,10 +93,8 @@ class CrossEncoderRegressor(LoadedModel):
         self.files, self.device, self.dtype = files, device, dtype
         self.tokenizer: Any = load_tokenizer(files)
         if self.tokenizer.pad_token_id is None:
-            raise ModelError(
-                f"the tokenizer of {files.label} has no padding token, which a cross-encoder needs: set pad_token in "
-                "its tokenizer_config.json, and pad_token_id in its config.json."
-            )
+            where = "pad_token in its tokenizer_config.json, and pad_token_id in its config.json"
+            raise ModelError(f"the tokenizer of {files.label} has no padding token: set {where}.")
         network, self.encoder = _load_regression_network(files, adapter, dtype)
         self.network = self.place(network)
         check_vocabulary(self.tokenizer, self.encoder, files.label)

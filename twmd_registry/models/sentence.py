@@ -70,9 +70,8 @@ class SentenceEncoder(LoadedModel):
         self.prompts, self.default_prompt = settings["prompts"], settings["default_prompt_name"]
         self.similarity = str(settings["similarity_fn_name"])
         if self.similarity not in SIMILARITIES:
-            raise ModelError(
-                f"model {files.label} compares by {self.similarity!r}: expected {', '.join(SIMILARITIES)}."
-            )
+            expected = ", ".join(SIMILARITIES)
+            raise ModelError(f"model {files.label} compares by {self.similarity!r}: expected {expected}.")
         if self.similarity != "cosine":
             warn(f"model {files.label} compares by {self.similarity}, as its authors say: scores have other bounds.")
         longest = settings["max_seq_length"]

@@ -73,9 +73,8 @@ def word_tokenizer(words: list[str]) -> Tokenizer:
     """Return a tokenizer that knows some words; id 0 is any other."""
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
-    tokenizer = Tokenizer(
-        models.WordLevel({UNKNOWN: 0} | {word: i for i, word in enumerate(words, 1)}, unk_token=UNKNOWN)
-    )
+    numbers = {UNKNOWN: 0} | {word: i for i, word in enumerate(words, 1)}
+    tokenizer = Tokenizer(models.WordLevel(numbers, unk_token=UNKNOWN))
     if not any(word != word.lower() for word in words):
         tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORD), behavior="removed", invert=True)
@@ -88,9 +87,8 @@ def _wrapped(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
     from transformers import PreTrainedTokenizerFast
 
     tokenizer.post_processor = TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, unk_token=unknown_token(json.loads(tokenizer.to_str())["model"])
-    )
+    unknown = unknown_token(json.loads(tokenizer.to_str())["model"])
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token=unknown)
 
 
 def unknown_token(model: dict[str, Any]) -> str | None:
@@ -133,10 +131,7 @@ def read_table(path: Path) -> WordTable:
     except OSError as error:
         raise ModelError(f"cannot read {path.name}: {error.strerror}.") from error
     if head[:1] == b"\x80":
-        raise ModelError(
-            f"{path.name} is a pickle, which is never loaded. Save its vectors in word2vec's format, or with "
-            "save_vectors(vectors, FOLDER)."
-        )
+        raise ModelError(f"{path.name} is a pickle, which is never loaded: save its vectors by save_vectors().")
     header = _HEADER.match(head)
     if header is not None and not _is_text(head[header.end() :], int(header[2])):
         return _collect(path, _binary(path, header), int(header[1]))
@@ -171,10 +166,7 @@ def _collect(path: Path, entries: Iterator[tuple[str, np.ndarray]], announced: i
     if not words:
         raise ModelError(f"{path.name} holds no word: expected lines of a word and its numbers.")
     if announced is not None and read != announced:
-        raise ModelError(
-            f"{path.name} declares {announced} words in its first line but has {read}: it is incomplete, or not such a "
-            "table."
-        )
+        raise ModelError(f"{path.name} declares {announced} words in its first line but has {read}: was it cut off?")
     return WordTable(list(words), np.frombuffer(numbers, dtype=np.float32).reshape(len(words) + 1, -1))
 
 
@@ -191,10 +183,8 @@ def _text(path: Path, header: re.Match[bytes] | None) -> Iterator[tuple[str, np.
             behind = word.split(" ")[1:]
             is_row = word and len(numbers) == width and not (behind and all(map(_is_number, behind)))
             if not is_row or "\t" in line or not all(map(_is_number, numbers)):
-                raise ModelError(
-                    f"{path.name}, line {number}: expected a word and {width} numbers, with one space between them, as "
-                    "in all lines."
-                )
+                expected = f"expected a word and {width} numbers, with one space between them"
+                raise ModelError(f"{path.name}, line {number}: {expected}, as in all lines.")
             with np.errstate(over="ignore"):  # numbers that are too large are refused below
                 vector = np.array(numbers, dtype=np.float32)
             yield word, _finite(vector, f"{path.name}, line {number}")
@@ -212,18 +202,11 @@ def _binary(path: Path, header: re.Match[bytes]) -> Iterator[tuple[str, np.ndarr
                 word += byte
             numbers = file.read(4 * width)
             if len(numbers) != 4 * width or not word.strip():
-                raise ModelError(
-                    f"{where}: the file ends here, or has no word; it is incomplete, or not a table of {width} numbers "
-                    "per word."
-                )
-            yield (
-                word.strip().decode("utf-8", errors="replace"),
-                _finite(np.frombuffer(numbers, dtype="<f4").astype(np.float32), where),
-            )
+                raise ModelError(f"{where}: expected a word and {width} numbers; the file is incomplete.")
+            vector = _finite(np.frombuffer(numbers, dtype="<f4").astype(np.float32), where)
+            yield word.strip().decode("utf-8", errors="replace"), vector
         if file.read().strip():
-            raise ModelError(
-                f"{path.name}: there is more after its {words} words; it is not a table of {width} numbers per word."
-            )
+            raise ModelError(f"{path.name}: there is more after its {words} words of {width} numbers.")
 
 
 def _finite(vector: np.ndarray, where: str) -> np.ndarray:

@@ -103,10 +103,8 @@ def _member_differences(a: MetricSpec, b: MetricSpec) -> Iterator[Difference]:
 
 def _model_differences(a: MetricSpec, b: MetricSpec) -> Iterator[Difference]:
     names, revisions = ((getattr(a, key), getattr(b, key)) for key in ("model", "revision"))
-    named, revised = (
-        f"model: {names[0]} and {names[1]}",
-        f"revision: {revisions[0] or 'none'} and {revisions[1] or 'none'}",
-    )
+    named = f"model: {names[0]} and {names[1]}"
+    revised = f"revision: {revisions[0] or 'none'} and {revisions[1] or 'none'}"
     if a.fingerprint and b.fingerprint:
         if a.fingerprint != b.fingerprint:
             yield Difference(f"{named} with contents @{a.fingerprint} and @{b.fingerprint}", matters=True)

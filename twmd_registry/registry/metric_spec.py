@@ -266,11 +266,10 @@ class WeightedSpec:
 
     def __post_init__(self) -> None:
         """Raise SpecError for a weight out of bounds, anything but a specification, or a nested ensemble."""
-        if not isinstance(self.weight, int | float) or isinstance(self.weight, bool):
-            raise SpecError(f"a weight is a number, not {self.weight!r}.")
         if not isinstance(self.spec, MetricSpec):
             raise SpecError(f"a member is a MetricSpec, not {self.spec!r}.")
-        if not SMALLEST <= self.weight <= LARGEST:
+        is_number = isinstance(self.weight, int | float) and not isinstance(self.weight, bool)
+        if not is_number or not SMALLEST <= self.weight <= LARGEST:
             raise SpecError(f"a weight is a number from {SMALLEST:g} to {LARGEST:g}, not {self.weight!r}.")
         if self.spec.metric is names.MetricName.ENSEMBLE:
             raise SpecError("an ensemble cannot be a member of an ensemble.")
@@ -336,9 +335,8 @@ def read_members(text: str) -> tuple[WrittenMember, ...]:
     parts = text.split(",")
     if len(parts) > MAX_MEMBERS:
         raise SpecError(f"an ensemble has at most {MAX_MEMBERS} members, not {len(parts)}.")
-    return tuple(
-        _read_member(part.strip(), f"member {n} of the ensemble", _EXPECTED) for n, part in enumerate(parts, 1)
-    )
+    named = ((part.strip(), f"member {number} of the ensemble") for number, part in enumerate(parts, 1))
+    return tuple(_read_member(*member, _EXPECTED) for member in named)
 
 
 def read_metric_with_keys(text: str) -> WrittenMember:

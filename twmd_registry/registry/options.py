@@ -109,9 +109,7 @@ def split_options(arguments: dict[str, Any], menu_of_keys: tuple[str, ...]) -> t
             where = "load(metric, preset), evaluate.load(metric, preset) or --preset"
             raise SpecError(f"preset is not a key: pass it to {where}.")
         if name in ("sources", "progress"):
-            raise SpecError(
-                f"{name} is not a key: pass it where texts are scored, as in load(metric).score({name}=...)."
-            )
+            raise SpecError(f"{name} is not a key: pass it to score, as in load(metric).score({name}=...).")
         if name not in (*menu_of_keys, *KEYS):
             raise SpecError(f"unknown key {name!r}; {menu(name, (*menu_of_keys, *OPTION_NAMES, *PARAMETERS))}.")
     return RunOptions(**options), keys

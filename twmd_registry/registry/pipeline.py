@@ -82,10 +82,8 @@ def sentence_modules(folder: Path) -> list[SentenceModule]:
         if Path(place).name != place:
             raise ModelError(f"{path} names {place!r}: expected a folder next to it.")
     suffixes = {".json", ".safetensors"}
-    return [
-        SentenceModule(module_type, place, sorted(f for f in (folder / place).glob("*") if f.suffix in suffixes))
-        for module_type, place in others
-    ]
+    files = {place: sorted(f for f in (folder / place).glob("*") if f.suffix in suffixes) for _, place in others}
+    return [SentenceModule(module_type, place, files[place]) for module_type, place in others]
 
 
 def pipeline_settings(folder: Path) -> dict[str, Any]:
@@ -135,9 +133,7 @@ def _describe_module(module: SentenceModule) -> tuple[dict[str, Any], str | None
         named = config.get("pooling_mode") or [mode for name, mode in _POOLING.items() if config.get(name)]
         modes = [named] if isinstance(named, str) else named or ["mean"]
         config = {"include_prompt": config.get("include_prompt", True), "modes": modes}
-    config = {
-        key: value for key, value in config.items() if value != "sentence_embedding"
-    }  # a default, formerly omitted
+    config = {key: value for key, value in config.items() if value != "sentence_embedding"}  # was omitted formerly
     weights = [file for file in module.files if file.suffix == ".safetensors"]
     return config, tensors_sha256(weights) if weights else None
 

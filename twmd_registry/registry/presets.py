@@ -112,13 +112,10 @@ def write_presets(name: str, provenance: str, presets: Sequence[Preset]) -> str:
     if reads := describe_model(presets[0].model if presets else None):
         lines += [f"languages = {_toml(reads.languages)}", f"scripts = {_toml(reads.scripts)}"]
     for preset in presets:
-        lines += [
-            "",
-            f"[{table}.metrics.{preset.metric}]",
-            *(f"{key_name} = {_toml(value)}" for key_name, value in preset.keys.items()),
-        ]
-        about = ("fingerprint", "tuned", "tuned_on", "provenance")
-        lines += [f"{field} = {_toml(value)}" for field in about if (value := getattr(preset, field))]
+        about = {field: getattr(preset, field) for field in ("fingerprint", "tuned", "tuned_on", "provenance")}
+        entries = preset.keys | {field: value for field, value in about.items() if value}
+        lines += ["", f"[{table}.metrics.{preset.metric}]"]
+        lines += [f"{name} = {_toml(value)}" for name, value in entries.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -175,9 +175,7 @@ def parse_signature(text: str | Signature) -> Signature:
         raise SignatureError(f"expected a signature as text, not {type(text).__name__}.")
     line = text.strip()
     if len(line) > MAX_CHARACTERS:
-        raise SignatureError(
-            f"column {MAX_CHARACTERS}: a signature is shorter than this text ({len(line)} characters)."
-        )
+        _fail(MAX_CHARACTERS, f"a signature is shorter than this text ({len(line)} characters).")
     if lone := re.search("[\ud800-\udfff]", line):
         _fail(lone.start() + 1, f"lone surrogate {lone[0]!a}: the text is not valid Unicode.")
     head, *rest = line.split("|")
@@ -309,7 +307,5 @@ def changes_between(spec: MetricSpec, one: str, other: str) -> list[str]:
 
 def describe_changes(spec: MetricSpec, version: str) -> str:
     """Describe what moved the scores of a specification since a version, in a sentence."""
-    return (
-        " ".join(changes_between(spec, version, __version__))
-        or f"nothing that moves these scores of {spec.metric} has changed since {version}"
-    )
+    nothing = f"nothing that moves these scores of {spec.metric} has changed since {version}"
+    return " ".join(changes_between(spec, version, __version__)) or nothing

@@ -69,11 +69,8 @@ def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricS
     values = read_keys(metric, keys if members is None else {**keys, "members": members})
     name = MetricName(metric)
     model = str(values["model"]) if "model" in values else None
-    named = (
-        preset_named(name, preset)
-        if preset is not None and "members" not in values
-        else _usual_preset(name, model, values)
-    )
+    is_named = preset is not None and "members" not in values
+    named = preset_named(name, str(preset)) if is_named else _usual_preset(name, model, values)
     if named.name == BERTSCORE and model and "layer" not in values:  # another model has another layer
         own = {"layer": layer_of_model(model)}
         named = replace(named, keys={key: value for key, value in {**named.keys, **own}.items() if value is not None})
@@ -112,11 +109,8 @@ def apply_preset(preset: Preset, values: dict[str, Value], preset_of_members: st
     settled = _settle(merged, values)
     if missing := [name for name in required_keys(preset.metric, settled) if name != "layer" and name not in settled]:
         raise SpecError(f"preset {preset.name!r} of {preset.metric} leaves out {', '.join(missing)}: set it.")
-    return MetricSpec(
-        metric=preset.metric,
-        fingerprint=preset.fingerprint if same_model else None,
-        **settled,  # type: ignore[arg-type]
-    )
+    fingerprint = preset.fingerprint if same_model else None
+    return MetricSpec(metric=preset.metric, fingerprint=fingerprint, **settled)  # type: ignore[arg-type]
 
 
 def keys_to_set(spec: MetricSpec) -> dict[str, str]:

@@ -67,9 +67,8 @@ class Metric:
     @property
     def span(self) -> str:
         """The range of scores: ``-1 to 1``, or ``no fixed bounds``."""
-        return (
-            "no fixed bounds" if self.lowest is None or self.highest is None else f"{self.lowest:g} to {self.highest:g}"
-        )
+        has_bounds = self.lowest is not None and self.highest is not None
+        return f"{self.lowest:g} to {self.highest:g}" if has_bounds else "no fixed bounds"
 
 
 # The modules import the type above.
