@@ -101,13 +101,10 @@ def _check_value(where: str, option: Option, value: str) -> str:
         return spelled
     if option.type == "number":
         is_order = option.argument != "smooth_value"
-        if (
-            not re.fullmatch(r"[0-9]{1,3}" if is_order else r"[0-9]{1,9}(\.[0-9]{1,9})?", value)
-            or float(value) > MAX_NUMBER
-        ):
-            raise SpecError(f"{where}: expected a {'whole ' * is_order}number from 0 to {MAX_NUMBER}.")
-        if option.argument == "char_order" and int(value) == 0:
-            raise SpecError(f"{where}: expected 1 or more.")
+        is_number = re.fullmatch(r"[0-9]{1,3}" if is_order else r"[0-9]{1,9}(\.[0-9]{1,9})?", value)
+        least = 1 if option.argument == "char_order" else 0
+        if not is_number or not least <= float(value) <= MAX_NUMBER:
+            raise SpecError(f"{where}: expected a {'whole ' * is_order}number from {least} to {MAX_NUMBER}.")
         return value
     from sacrebleu.metrics.bleu import BLEU
 
@@ -185,11 +182,10 @@ def warn_about_words(name: str, texts: Iterable[Sequence[str]]) -> None:
     TER splits Chinese and Japanese only with both options; BLEU's rule counts Korean too, whose words are long.
     """
     metric, settings = settings_of(name)
-    splits = {
-        "bleu": settings.get("tokenize", "13a") != "13a",
-        "ter": settings.get("normalized") and settings.get("asian_support"),
-    }
-    if splits.get(metric, True):
+    splits_words = settings.get("tokenize", "13a") != "13a"
+    if metric == "ter":
+        splits_words = settings.get("normalized", False) and settings.get("asian_support", False)
+    if metric == "chrf" or splits_words:
         return
     scripts = CJK if metric == "bleu" else CJK[:-1]
     left, letters, found = SAMPLE, 0, 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -96,28 +95,25 @@ def compare_systems(
     checked = [(name, check_rows(texts, f"texts of {name}")) for name, texts in systems]
     for name, texts in checked:
         if len(texts) != len(references):
-            raise InputError(
-                f"system {name} has {len(texts)} texts for {len(references)} segments: pass one per segment."
-            )
+            raise InputError(f"system {name} has {len(texts)} texts for {len(references)} segments.")
     if any(text != [] for text in references):  # else they are compared with their sources
         references = check_segments(checked[0][1], references).references
-    is_named = [
-        not (is_lexical(metric) if isinstance(metric, str) else isinstance(metric, tuple)) for metric in metrics
+    ours: list[Any] = [
+        metric
+        for metric in metrics
+        if not (is_lexical(metric) if isinstance(metric, str) else isinstance(metric, tuple))
     ]
-    if any(is_named):
+    if ours:
         from twmd_registry.engine.scorer import check_scorers, score_all
 
-        wanted: list[Any] = list(itertools.compress(metrics, is_named))
-        scorers = check_scorers(wanted)
+        scorers = check_scorers(ours)
         sets = [score_all(scorers, texts, references) for _, texts in checked]
         made = iter(zip(scorers, zip(*sets, strict=True), strict=True))
-        metrics = [next(made) if named else metric for metric, named in zip(metrics, is_named, strict=True)]
+        metrics = [next(made) if metric in ours else metric for metric in metrics]
     numbers = range(max(1, *map(len, references)))  # SacreBLEU's layout: None where a segment has fewer references
     streams = [[texts[k] if k < len(texts) else None for texts in references] for k in numbers]
-    others = [
-        external_scores(name, values, [system for system, _ in checked], len(references))
-        for name, values in (scores or {}).items()
-    ]
+    names = [system for system, _ in checked]
+    others = [external_scores(name, values, names, len(references)) for name, values in (scores or {}).items()]
     metrics = [*(canonical_lexical(metric) if isinstance(metric, str) else metric for metric in metrics), *others]
     for metric in metrics:
         if isinstance(metric, str):
@@ -128,13 +124,13 @@ def compare_systems(
     for metric in metrics:
         scored.append(_make_cells(metric, streams, [texts for _, texts in checked], references if segments else None))
         report(1)
-    ours = iter(labels_of([metric[0].spec for metric in metrics if not isinstance(metric, str | ExternalScores)]))
+    labels = iter(labels_of([metric[0].spec for metric in metrics if not isinstance(metric, str | ExternalScores)]))
     columns = []
     for metric, cells in zip(metrics, scored, strict=True):
         if isinstance(metric, ExternalScores):
             label = metric.name
         else:
-            label = label_of(metric) if isinstance(metric, str) else next(ours)
+            label = label_of(metric) if isinstance(metric, str) else next(labels)
         tested: tuple[SystemScore, ...] = tuple(cells)
         p_values: PValues = ()
         if resampling.test or resampling.resamples or documents:
@@ -198,13 +194,8 @@ def _lexical_cell(
         return cell
     # SacreBLEU's command line scores sentences with a separate metric, because BLEU has settings for them.
     metric = _make_lexical(name, streams, **({"effective_order": True} if settings_of(name)[0] == "bleu" else {}))
-    return replace(
-        cell,
-        scores=tuple(
-            float(metric.sentence_score(text, list(texts)).score)
-            for text, texts in zip(system, references, strict=True)
-        ),
-    )
+    results = (metric.sentence_score(text, list(texts)) for text, texts in zip(system, references, strict=True))
+    return replace(cell, scores=tuple(float(result.score) for result in results))
 
 
 class Sampled(NamedTuple):
@@ -335,11 +326,12 @@ def _add_documents(
         return cells
     draws = (resampling.samples if resampling.test == "bs" else resampling.resamples) or DOCUMENT_RESAMPLES
     if isinstance(metric, str | ExternalScores):
+
+        def score_of(sums: np.ndarray) -> np.ndarray:
+            return sampled.score_of(sums) / sampled.scale
+
         by_document = [
-            score_documents(
-                sums, documents, lambda some: sampled.score_of(some) / sampled.scale, draws, resampling.seed
-            )
-            for sums in sampled.statistics
+            score_documents(sums, documents, score_of, draws, resampling.seed) for sums in sampled.statistics
         ]
     else:
         by_document = [scores.by_document(documents, draws, resampling.seed) for scores in metric[1]]

@@ -41,9 +41,8 @@ def _one_system(comparison: SystemComparison, digits: int | None) -> str:
         cell = column.cells[0]
         sides = [number(column, cell.sides[output], digits) if output in cell.sides else "-" for output in outputs]
         rows.append([column.name, comparison.systems[0], _score(column, cell, digits), *sides])
-    return write_table(
-        ["metric", "system", "score", *outputs], rows, "txt", ("left", "left", *["right"] * len(rows[0][2:]))
-    )
+    align = ("left", "left", *["right"] * len(rows[0][2:]))
+    return write_table(["metric", "system", "score", *outputs], rows, "txt", align)
 
 
 def _side_by_side(comparison: SystemComparison, digits: int | None, form: str) -> str:
@@ -122,17 +121,13 @@ def tsv_table(comparison: SystemComparison, digits: int | None) -> str:
     """Write tab-separated values: a line per system and metric, then one per document; the signature comes last."""
     lines = [["system", "metric", "score", *OUTPUTS, "mean", "ci", "p_value", *COUNTS, "signature"]]
     documents = dict.fromkeys(comparison.documents)
-    entries = [
-        (system, column, entry)
-        for system, column, cell in _cells(comparison)
-        for entry in [cell, *(_document_cell(cell, name) for name in documents)]
-    ]
-    for system, column, cell in entries:
-        numbers = [cell.score, *(cell.sides.get(output) for output in OUTPUTS), cell.mean, cell.ci]
-        shown = ["-" if value is None else number(column, value, digits) for value in numbers]
-        p_value = "-" if cell.p_value is None else f"{cell.p_value:.6f}"
-        counts = [str(cell.counts.get(name, "-")) for name in COUNTS]
-        lines.append([_escape(system), column.name, *shown, p_value, *counts, column.signature])
+    for system, column, whole in _cells(comparison):
+        for cell in [whole, *(_document_cell(whole, name) for name in documents)]:
+            numbers = [cell.score, *(cell.sides.get(output) for output in OUTPUTS), cell.mean, cell.ci]
+            shown = ["-" if value is None else number(column, value, digits) for value in numbers]
+            p_value = "-" if cell.p_value is None else f"{cell.p_value:.6f}"
+            counts = [str(cell.counts.get(name, "-")) for name in COUNTS]
+            lines.append([_escape(system), column.name, *shown, p_value, *counts, column.signature])
     if documents:
         names = ["document", *["-", *map(_escape, documents)] * len(_cells(comparison))]
         lines = [[name, *line] for name, line in zip(names, lines, strict=True)]
@@ -144,12 +139,10 @@ def json_table(comparison: SystemComparison, *, segments: bool) -> str:
     rows = []
     for system, column, cell in _cells(comparison):
         row: dict[str, object] = {"system": system, "metric": column.name, "score": cell.score}
-        row |= cell.sides
-        row |= {name: value for name in ("mean", "ci", "p_value") if (value := getattr(cell, name)) is not None}
+        row |= cell.sides | cell.tested
         if column.p_values:
-            row["p_values"] = dict(
-                zip(comparison.systems, column.p_values[comparison.systems.index(system)], strict=True)
-            )
+            p_values = column.p_values[comparison.systems.index(system)]
+            row["p_values"] = dict(zip(comparison.systems, p_values, strict=True))
         row |= {"scores": list(cell.scores)} if segments else {}
         row |= {"documents": {name: part.as_dict() for name, part in cell.documents.items()}} if cell.documents else {}
         rows.append(row | {"signature": column.signature} | cell.counts)

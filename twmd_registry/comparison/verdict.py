@@ -22,11 +22,9 @@ class SystemComparison(NamedTuple):
 
     def __repr__(self) -> str:
         """Return the systems and their scores."""
-        rows = [
-            [name, *(number(column, column.cells[i].score) for column in self.columns)]
-            for i, name in enumerate(self.systems)
-        ]
         names = [column.name for column in self.columns]
+        scores = [[number(column, cell.score) for cell in column.cells] for column in self.columns]
+        rows = zip(self.systems, *scores, strict=True)
         return write_table(["system", *names], rows, "txt", ("left", *["right"] * len(names)))
 
     def _repr_html_(self) -> str:
@@ -60,13 +58,10 @@ def verdict(comparison: SystemComparison) -> list[str]:
     two = kinds[1][:2]
     if len(two) > 1:
         first, second = two
-        apart = compare(column, first, second) == 1
-        p = _shown_p(column, first, second)
-        sentences.append(
-            f"{names[first]} also beats {names[second]}, {p}."
-            if apart
-            else f"{names[first]} and {names[second]} are not separable by {column.name}, {p}."
-        )
+        said = f"{names[first]} and {names[second]} are not separable by {column.name}"
+        if compare(column, first, second) == 1:
+            said = f"{names[first]} also beats {names[second]}"
+        sentences.append(f"{said}, {_shown_p(column, first, second)}.")
     return sentences + _others(comparison, names, two)
 
 

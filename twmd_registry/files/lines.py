@@ -170,9 +170,8 @@ STRUCTURES = (
     Structure(
         "lists or objects of a programming language",
         'write JSON lines: {"prediction": "...", "references": ["...", "..."]}',
-        _all_match(
-            r"\s*((\[\s*(['\"\[{].*)?\]|\{\s*(['\"].*)?\}),?\s*$|(\[\s*)?\{\s*\"[^\"]*\"\s*:)"
-        ),  # a list may be cut off
+        # A list may be cut off.
+        _all_match(r"\s*((\[\s*(['\"\[{].*)?\]|\{\s*(['\"].*)?\}),?\s*$|(\[\s*)?\{\s*\"[^\"]*\"\s*:)"),
     ),
     Structure(
         "JSON that cannot be read",

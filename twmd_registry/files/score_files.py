@@ -50,9 +50,7 @@ class ScoreFile(NamedTuple):
             if len(same) != 1:
                 raise FileError(f"{self.places[name]}: no system {name!r}; {menu(str(name), systems)}.")
             if same[0] in found:
-                raise FileError(
-                    f"{self.places[name]}: {name!r} and another name both stand for {same[0]}: keep one of them."
-                )
+                raise FileError(f"{self.places[name]}: {name!r} and another name both stand for {same[0]}: keep one.")
             found[same[0]] = values
         return found
 

@@ -58,9 +58,8 @@ class TextFile(NamedTuple):
         for document, document_rows in groups.items():
             if len(set(map(len, document_rows))) > 1:
                 raise FileError(f"{self.name}: the rows of document {document} have different numbers of references.")
-        return [
-            ["\n".join(text or "" for text in texts) for texts in zip(*rows, strict=True)] for rows in groups.values()
-        ]
+        columns = (zip(*rows, strict=True) for rows in groups.values())
+        return [["\n".join(text or "" for text in texts) for texts in streams] for streams in columns]
 
     def texts(self, rows: Iterable[str]) -> list[str]:
         """Return the text of every segment, given the text of every row."""
@@ -104,10 +103,9 @@ def read_file(path: Path, columns: Columns, *, as_lines: bool = False, nbest: bo
         lines = [text for text in texts if text is not None]
         if len(lines) == len(texts):
             return TextFile(name, sha256, lines, None)
-        values = ({columns.prediction: text, "reference": text} for text in texts)
-        return TextFile(
-            name, sha256, [], [TableRow(f"{name}, item {i}", cells, i) for i, cells in enumerate(values, 1)]
-        )
+        cells = ({columns.prediction: text, "reference": text} for text in texts)
+        items = [TableRow(f"{name}, item {i}", values, i) for i, values in enumerate(cells, 1)]
+        return TextFile(name, sha256, [], items)
     rows = read_rows(name, content, form, quoted_tsv=columns.quoted_tsv)
     if not rows:
         raise FileError(f"{name}: no rows below the header.")

@@ -138,10 +138,8 @@ def read_sts(folder: Path) -> RatedSegments:
     ``STS.input.SUBSET.txt`` has two tab-separated sentences per line, ``STS.gs.SUBSET.txt`` a rating per line (empty if
     unrated). Warns about and leaves out a subset with only one of the files; STS13's SMT has no sentences.
     """
-    sentences, ratings = (
-        {path.name.removeprefix(prefix).removesuffix(".txt"): path for path in folder.glob(f"{prefix}*.txt")}
-        for prefix in (SENTENCES, RATINGS)
-    )
+    files = ((prefix, folder.glob(f"{prefix}*.txt")) for prefix in (SENTENCES, RATINGS))
+    sentences, ratings = ({path.stem.removeprefix(prefix): path for path in paths} for prefix, paths in files)
     if not (sentences and ratings):
         raise FileError(f"{folder}: expected {SENTENCES}SUBSET.txt and {RATINGS}SUBSET.txt of a year of STS in it.")
     rows: list[RatedRow] = []
@@ -176,8 +174,9 @@ def read_stsb(path: Path) -> RatedSegments:
     for number, fields in enumerate(read_csv(path), 1):
         where = f"{path}, row {number}"
         if len(fields) != 3:
-            expected = "sentence1,sentence2,rating, without a header"
-            raise FileError(f"{where}: expected {expected}, not {len(fields)} fields.")
+            raise FileError(
+                f"{where}: expected sentence1,sentence2,rating, without a header, not {len(fields)} fields."
+            )
         rows.append(RatedRow("stsb", fields[0], fields[1], read_rating(fields[2], where, 0, HIGHEST)))
     return gather(rows, path)
 

@@ -148,9 +148,9 @@ def read_scores(path: Path, segments: int, *, unit: str = "segment") -> dict[str
     return scores
 
 
-def places_of(rated: RatedSegments) -> list[tuple[str, int]]:
-    """Return every segment's language pair and its number there, from 0."""
-    return [(pair, int(number) - 1) for pair, _, number in (item.rpartition(":") for item in rated.item or [])]
+def places_of(items: Iterable[str]) -> list[tuple[str, int]]:
+    """Return every item's language pair and its number there, from 0."""
+    return [(pair, int(number) - 1) for pair, _, number in (item.rpartition(":") for item in items)]
 
 
 def read_mt_metrics_eval(
@@ -189,20 +189,16 @@ def read_mt_metrics_eval(
     for languages in pairs:
         read += _read_pair(languages, rating, reference, with_humans=humans == "yes", outliers=outliers[languages.name])
     if group != "pair":
-        column = list(GROUPINGS).index(group) - 1
-        labels = {
-            f"{languages.name}:{number}": f"{languages.name} {places[column]}"
-            for languages in pairs
-            for number, places in enumerate(languages.documents, 1)
-        }
-        read = [row._replace(group=labels[str(row.item)]) for row in read]
+        column, documents = list(GROUPINGS).index(group) - 1, {pair.name: pair.documents for pair in pairs}
+        for k, (name, number) in enumerate(places_of(str(row.item) for row in read)):
+            read[k] = read[k]._replace(group=f"{name} {documents[name][number][column]}")
     where = f"{folder.resolve()}, {rating} of {', '.join(languages.name for languages in pairs)}"
     rated = gather(read, where, "segments without a rating, a reference or a translation")
     places = set(zip(rated.group, rated.system or [], strict=True))
     ratings = read_system_ratings(pairs, f"{rating}.{GROUPINGS[group]}.score", places)
     if all(languages.sources.is_file() for languages in pairs):
         texts = {languages.name: languages.read_texts(languages.sources) for languages in pairs}
-        rated = rated._replace(source=[texts[name][i] or "" for name, i in places_of(rated)])
+        rated = rated._replace(source=[texts[name][i] or "" for name, i in places_of(rated.item or [])])
     return rated._replace(system_ratings=ratings or None)
 
 

@@ -47,9 +47,9 @@ class LabelledScores(NamedTuple):
 
 def read_divisions(text: str, rated: RatedSegments) -> RatedSegments:
     """Add domains, human authorship and ratings of systems by domain to rated data."""
-    _, pairs, keys = _parse_layout(text, rated)
+    _, pairs, keys = parse_layout(text, rated)
     with_docs = {name: pair for name, pair in pairs.items() if pair.docs.is_file()}
-    segments, systems = places_of(rated), rated.system or []
+    segments, systems = places_of(rated.item or []), rated.system or []
     people = [system in pairs[name].references for (name, _), system in zip(segments, systems, strict=True)]
     domains = [with_docs[name].documents[number][0] if name in with_docs else "" for name, number in segments]
     divided = rated._replace(domain=domains, by_person=people)
@@ -64,12 +64,21 @@ def _domain_places(rated: RatedSegments) -> set[tuple[str, str]]:
     return {(f"{group} {domain}", system) for group, domain, system in rows if domain}
 
 
-def _parse_layout(text: str, rated: RatedSegments) -> tuple[Path, dict[str, LanguagePair], dict[str, str]]:
-    """Return the folder of rated data in this layout, its language pairs by name, and its keys."""
+class Layout(NamedTuple):
+    """A folder in the layout of mt-metrics-eval, its language pairs by name, and the keys of the data's name."""
+
+    folder: Path
+    pairs: dict[str, LanguagePair]
+    keys: dict[str, str]
+
+
+def parse_layout(text: str, rated: RatedSegments) -> Layout:
+    """Return the layout of rated data; raise SpecError for data of another format."""
     read, folder, keys = parse_name(text)
     if read is not read_mt_metrics_eval:
         raise SpecError(f"{text}: published scores need data in the layout of mt-metrics-eval, mte:FOLDER.")
-    return folder, {name: LanguagePair(folder, name) for name in sorted({name for name, _ in places_of(rated)})}, keys
+    names = sorted({name for name, _ in places_of(rated.item or [])})
+    return Layout(folder, {name: LanguagePair(folder, name) for name in names}, keys)
 
 
 def read_official(text: str, rated: RatedSegments) -> list[LabelledScores]:
@@ -78,7 +87,7 @@ def read_official(text: str, rated: RatedSegments) -> list[LabelledScores]:
     Files are ``metric-scores/PAIR/NAME-REFERENCE.{seg,sys,domain,doc}.score``, for the reference that `text`
     (``mte:FOLDER,...``) names or for none. Warns about all other files.
     """
-    folder, pairs, keys = _parse_layout(text, rated)
+    folder, pairs, keys = parse_layout(text, rated)
     reference = keys.get("reference", REFERENCE)
     files: dict[str, dict[str, Path]] = {}
     unread = list[str]()
@@ -97,7 +106,7 @@ def read_official(text: str, rated: RatedSegments) -> list[LabelledScores]:
     if not files:
         raise FileError(f"{folder}/metric-scores holds no NAME-{reference}.seg.score for {', '.join(pairs)}.")
     result, lacking = list[LabelledScores](), list[str]()
-    rows = list(zip(places_of(rated), rated.system or [], strict=True))
+    rows = list(zip(places_of(rated.item or []), rated.system or [], strict=True))
     for name, by_pair in sorted(files.items()):
         read = {pair: read_scores(path, pairs[pair].segments) for pair, path in by_pair.items()}
         scores = [read[pair][system][k] if system in read.get(pair, ()) else None for (pair, k), system in rows]
@@ -105,9 +114,9 @@ def read_official(text: str, rated: RatedSegments) -> list[LabelledScores]:
             lacking.append(f"{name} ({', '.join(f'{number} of {pair}' for pair, number in missing.items())})")
             continue
         levels = [(pair, file) for pair, path in by_pair.items() for file in _levels_of(path)]
-        systems = {
-            place: score for pair, file in levels for place, score in pairs[pair].read_system_scores(file).items()
-        }
+        systems = dict[tuple[str, str], float]()
+        for pair, file in levels:
+            systems |= pairs[pair].read_system_scores(file)
         contents = (file.read_bytes() for path in by_pair.values() for file in (path, *_levels_of(path)))
         digest = digest_of_file(b"".join(contents))[:12]
         known = tuple(score for score in scores if score is not None)
@@ -143,7 +152,7 @@ def _pick_rated(file: str, by_system: dict[str, list[float]], rated: RatedSegmen
     systems, known = rated.system or [], Counter(rated.system or [])
     numbered = re.compile(r".+:[1-9][0-9]*")
     has_places = rated.item is not None and all(map(numbered.fullmatch, rated.item))
-    places, seen, scores = places_of(rated) if has_places else [], Counter[str](), list[float]()
+    places, seen, scores = places_of(rated.item or []) if has_places else [], Counter[str](), list[float]()
     if len({pair for pair, _ in places}) > 1:  # a number does not locate the segment of a later pair
         places = []
     for row, system in enumerate(systems):

@@ -306,11 +306,9 @@ def mean_systems(
         rows_by_system = [rows[code == system] for system in range(len(systems_here))]
         groups += [name] * len(systems_here)
         for system, own_rows in zip(systems_here, rows_by_system, strict=True):
-            place, both = (rated.group[own_rows[0]], str(system)), (scores, rated.ratings)
-            published = systems or {}, rated.system_ratings or {}
-            score, rating = (
-                mean.get(place, float(v[own_rows].mean())) for mean, v in zip(published, both, strict=True)
-            )
+            place = rated.group[own_rows[0]], str(system)
+            score = (systems or {}).get(place, float(scores[own_rows].mean()))
+            rating = (rated.system_ratings or {}).get(place, float(rated.ratings[own_rows].mean()))
             means.append((score, rating))
     own_means, ratings = np.array(means).T
     return own_means, RatedSegments(groups, [], [], ratings, 0)

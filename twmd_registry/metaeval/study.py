@@ -266,12 +266,8 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
     published = published_systems(applied, rated) if study.level == SYSTEM else [{}] * len(scored)
     for k, metric in enumerate(scored):
         scores, first = metric.scores, scored[0].scores
-        agreements.append(
-            {
-                name: agreement_or_undefined(metric.label, partial(_measure, study, name, scores, rated, published[k]))
-                for name in study.statistics
-            }
-        )
+        measures = {name: partial(_measure, study, name, scores, rated, published[k]) for name in study.statistics}
+        agreements.append({name: agreement_or_undefined(metric.label, run) for name, run in measures.items()})
         accuracies.append({})
         if study.level == SYSTEM:
             with collect_warnings():  # the statistic has already raised these warnings
@@ -288,12 +284,8 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
         if progress:
             progress(segments)
     if not any(estimate.is_defined for by_name in (*agreements, *accuracies) for estimate in by_name.values()):
-        reasons = dict.fromkeys(
-            f"{name}: {part[0]} ({part[2]})"
-            for by_statistic in agreements
-            for name, estimate in by_statistic.items()
-            for part in estimate.undefined
-        )
+        estimates = [pair for by_statistic in agreements for pair in by_statistic.items()]
+        reasons = dict.fromkeys(f"{name}: {p.name} ({p.reason})" for name, one in estimates for p in one.undefined)
         raise InputError(f"no metric has a value; {'; '.join(list(reasons)[:SHOWN])}.")
     ranks = tuple(dict[Statistic, int | None]() for _ in scored)
     for statistic in study.statistics if study.trials else ():

@@ -17,9 +17,9 @@ def metric_classes(base: type[T], module: str) -> dict[MetricName, type[T]]:
     """Return a subclass of `base` per metric, under the metric's class name, for a framework's module."""
     from twmd_registry.registry.metrics import CATALOGUE
 
+    facts = {name: {"METRIC": name, "__doc__": f"{metric.title}."} for name, metric in CATALOGUE.items()}
     return {
-        name: type(metric.class_name, (base,), {"METRIC": name, "__doc__": f"{metric.title}.", "__module__": module})
-        for name, metric in CATALOGUE.items()
+        name: type(CATALOGUE[name].class_name, (base,), own | {"__module__": module}) for name, own in facts.items()
     }
 
 

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,16 +167,9 @@ class BERTScorer:
         """
         if model_type is None and lang is None:
             raise SpecError("pass model_type, or lang for bert_score's model of a language.")
-        keys = read_arguments(
-            {
-                "model_type": model_type,
-                "num_layers": num_layers,
-                "idf": idf,
-                "lang": lang,
-                "rescale_with_baseline": rescale_with_baseline,
-                "baseline_path": baseline_path,
-            }
-        )
+        names = {"model_type": model_type, "num_layers": num_layers, "idf": idf, "lang": lang}
+        names |= {"rescale_with_baseline": rescale_with_baseline, "baseline_path": baseline_path}
+        keys = read_arguments(names)
         self.lang, self.idf, self.model_type = lang, idf, str(keys["model"])
         self.rescale_with_baseline, self.baseline_path = rescale_with_baseline, baseline_path
         self.use_fast_tokenizer, self.all_layers = use_fast_tokenizer, all_layers
@@ -293,10 +287,7 @@ class BERTScorer:
         rows, columns = alignment.hypothesis_shares > 0, alignment.reference_shares > 0
         baseline = float(self.baseline_vals[2])
         similarities = (alignment.similarities[rows][:, columns] - baseline) / (1 - baseline)
-        tokens = [
-            [token for token, kept in zip(texts, which, strict=True) if kept]
-            for texts, which in ((alignment.hypothesis, rows), (alignment.reference, columns))
-        ]
+        tokens = [[*compress(alignment.hypothesis, rows)], [*compress(alignment.reference, columns)]]
         figure, axes = plt.subplots(figsize=(len(tokens[1]) + 1, len(tokens[0]) + 1))
         image = axes.imshow(similarities, cmap="Blues", vmin=0, vmax=1)
         axes.set_yticks(range(len(tokens[0])), tokens[0])
@@ -368,9 +359,8 @@ def read_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
             raise SpecError("rescale_with_baseline needs a language's baseline: pass lang, or baseline_path.")
         keys["baseline"] = arguments.get("baseline_path") or f"bert_score:{lang}"
     if both := [name for name in keys if name != "idf" and name in own]:
-        raise SpecError(
-            f"{both[0]}={own[both[0]]} and an argument of bert_score that sets it to {keys[both[0]]}: pass one of them."
-        )
+        argument = f"an argument of bert_score that sets it to {keys[both[0]]}"
+        raise SpecError(f"{both[0]}={own[both[0]]} and {argument}: pass one of them.")
     return own | keys
 
 

@@ -151,11 +151,13 @@ def _stderr(original: Callable[..., Any], metric: Any, bootstrap_iters: int) -> 
     if metric is not corpus_score or bootstrap_iters <= 0:
         return original(metric, bootstrap_iters)
     draws = min(bootstrap_iters, RESAMPLES)
-    return lambda items: (
-        "N/A"
-        if items[0].field == "signature"
-        else bootstrap_stderr(mean, [pair.results["score"] for pair in items], draws)
-    )
+
+    def stderr(items: Sequence[PendingPair]) -> Any:
+        if items[0].field == "signature":
+            return "N/A"
+        return bootstrap_stderr(mean, [pair.results["score"] for pair in items], draws)
+
+    return stderr
 
 
 register_aggregation(AGGREGATION)(corpus_score)

@@ -57,13 +57,10 @@ class EmbeddingSignature(BaseSignature):
 
     def whole(self, *, short: bool = False) -> str:
         """Write the signature with the metric's name, as everywhere else."""
-        counts = {name: str(self.info[name]).lower() for name in ("nrefs", "bs", "ar", "seed")}
         # A seed of "none" means that SacreBLEU drew without one.
-        known: dict[str, Any] = {
-            name: int(text) if text.isdecimal() else text
-            for name, text in counts.items()
-            if self.info[name] is not None
-        }
+        counts = ((name, self.info[name]) for name in ("nrefs", "bs", "ar", "seed"))
+        texts = {name: str(value).lower() for name, value in counts if value is not None}
+        known: dict[str, Any] = {name: int(text) if text.isdecimal() else text for name, text in texts.items()}
         if all(member.against == "source" for member in self._spec.members_or_self):
             known["nrefs"] = 0
         return Signature(self._spec, **known).format(short=short)
@@ -141,10 +138,8 @@ class SacreBLEUMetric(Metric):
             SpecError: No references.
         """
         self.n_bootstrap = self.seed = None  # do not show an earlier interval in the signature
-        texts, streams = (
-            check_rows(hypotheses, "hypotheses"),
-            None if references is None else _check_streams(references),
-        )
+        texts = check_rows(hypotheses, "hypotheses")
+        streams = None if references is None else _check_streams(references)
         if not texts:
             raise InputError("no hypotheses: pass at least one.")
         result: Score = super().corpus_score(texts, streams, n_bootstrap)  # type: ignore[arg-type]

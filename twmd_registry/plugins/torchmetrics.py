@@ -123,10 +123,8 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
             InputError: The texts cannot be scored; names the row of this call.
         """
         single = isinstance(preds, str)
-        predictions, references, checked_sources = (
-            [texts] if single and texts is not None else texts for texts in (preds, target, sources)
-        )
-        rows = make_rows(predictions, references, checked_sources, positions)
+        columns = ([texts] if single and texts is not None else texts for texts in (preds, target, sources))
+        rows = make_rows(*columns, positions)
         self.texts.append(write_rows(rows, self.device))
 
     def compute(self) -> Any:
@@ -194,9 +192,8 @@ def _collate_column(values: Sequence[Any]) -> Any:
     """Return a column of texts, lists or tuples of texts, or None unchanged; collate anything else as by default."""
     if all(value is None or isinstance(value, str | list) or _holds_texts(value) for value in values):
         return [list(value) if isinstance(value, tuple) else value for value in values]
-    return (
-        collate_rows(values) if isinstance(values[0], Mapping | tuple) else torch.utils.data.default_collate([*values])
-    )
+    collate = collate_rows if isinstance(values[0], Mapping | tuple) else torch.utils.data.default_collate
+    return collate([*values])
 
 
 def _holds_texts(value: Any) -> bool:

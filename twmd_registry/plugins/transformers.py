@@ -171,10 +171,8 @@ def _check_ids(numbers: Any, tokenizer: Any, what: str, first: int) -> None:
     strange = ~np.isin(numbers, _vocabulary(tokenizer, len(tokenizer))) & (numbers >= 0)
     if strange.any():
         row, place = np.argwhere(strange)[0]
-        raise InputError(
-            f"{what}, row {first + row + 1}: the tokenizer has no token with id {numbers[row, place]}. Pass the "
-            "tokenizer of the trained model."
-        )
+        where, remedy = f"{what}, row {first + row + 1}", "pass the tokenizer of the trained model"
+        raise InputError(f"{where}: the tokenizer has no token with id {numbers[row, place]}: {remedy}.")
 
 
 def refuse_teacher_forced(predictions: Any, labels: Any, tokenizer: Any, *, generates: bool | None) -> None:
@@ -218,16 +216,14 @@ def labelled_tokens(predictions: Any, labels: Any, kind: TeacherForced) -> tuple
         map(functools.partial(_has_token_per_label, ahead=ahead), argmax, label_batches)
     ):
         shapes, label_shapes = ([np.shape(ids) for ids in batches] for batches in (argmax, label_batches))
-        raise InputError(
-            f"teacher_forced={kind!r} needs predictions in the labels' shapes, {label_shapes}; got {shapes}."
-        )
-    label_batches = [
-        label_ids[:, ahead : guesses.shape[1] + ahead] for guesses, label_ids in zip(argmax, label_batches, strict=True)
-    ]
-    argmax = [guesses[:, : label_ids.shape[1]] for guesses, label_ids in zip(argmax, label_batches, strict=True)]
-    return [
-        np.where(label_ids < 0, label_ids, guesses) for guesses, label_ids in zip(argmax, label_batches, strict=True)
-    ], label_batches
+        expected = f"predictions in the labels' shapes, {label_shapes}"
+        raise InputError(f"teacher_forced={kind!r} needs {expected}; got {shapes}.")
+    predicted, labelled = list[Any](), list[Any]()
+    for guesses, label_ids in zip(argmax, label_batches, strict=True):
+        kept = label_ids[:, ahead : guesses.shape[1] + ahead]
+        predicted.append(np.where(kept < 0, kept, guesses[:, : kept.shape[1]]))
+        labelled.append(kept)
+    return predicted, labelled
 
 
 def _has_token_per_label(guesses: Any, label_ids: Any, ahead: int = 1) -> bool:
@@ -509,10 +505,8 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         )
         self._latest = None
         for old in set(self._evaluations) - {step}:  # keep no texts and per-segment scores
-            self._evaluations[old] = {
-                key: evaluation._replace(score_sets=(), segments=None)
-                for key, evaluation in self._evaluations[old].items()
-            }
+            for key, evaluation in self._evaluations[old].items():
+                self._evaluations[old][key] = evaluation._replace(score_sets=(), segments=None)
         self._evaluations.setdefault(step, {})[latest.name] = latest
         self._sign(Path(args.output_dir), state, latest)
 
@@ -523,15 +517,11 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         if self._signatures.get(evaluation.name) == evaluation.signatures:
             return
         self._signatures[evaluation.name] = evaluation.signatures
-        logged = {
-            "metric_signatures": {evaluation.name: evaluation.signatures},
-            "step": state.global_step,
-            "epoch": state.epoch,
-        }
-        state.log_history.append(logged)
+        signatures = {evaluation.name: evaluation.signatures}
+        state.log_history.append({"metric_signatures": signatures, "step": state.global_step, "epoch": state.epoch})
         with _warn_on_failure("metric signatures are not written"):
-            signatures = json.dumps(self._signatures, indent=1, ensure_ascii=False)
-            write_file(folder / SIGNATURES, f"{signatures}\n".encode())
+            text = json.dumps(self._signatures, indent=1, ensure_ascii=False)
+            write_file(folder / SIGNATURES, f"{text}\n".encode())
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Write the records of these weights' evaluations into the checkpoint."""

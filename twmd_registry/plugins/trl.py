@@ -62,10 +62,8 @@ class ServedScorer:
             if len(predictions) == 1:
                 raise InputError(str(error)) from error
             middle = len(predictions) // 2
-            halves = (slice(None, middle), slice(middle, None))
-            return SimpleNamespace(
-                scores=[score for half in halves for score in self.score(predictions[half], references[half]).scores]
-            )
+            first = self.score(predictions[:middle], references[:middle]).scores
+            return SimpleNamespace(scores=first + self.score(predictions[middle:], references[middle:]).scores)
         for notice in answer["notices"]:
             warn(notice)
         return SimpleNamespace(scores=answer["scores"])
@@ -134,10 +132,8 @@ class Reward:
         rows = [empty if missing else entry for entry, missing in zip(column, absent, strict=True)]
         texts, references, _ = check_segments(answers, rows)
         if self._guard:
-            texts = [
-                "" if _is_degenerate(text, _text(prompt) or "", reference) else text
-                for text, prompt, reference in zip(texts, prompts, references, strict=True)
-            ]
+            rows = zip(texts, (_text(prompt) or "" for prompt in prompts), references, strict=True)
+            texts = ["" if _is_degenerate(*row) else row[0] for row in rows]
         scored = [row for row, missing in enumerate(absent) if not missing]
         if not scored:
             return [None] * len(texts)

@@ -137,13 +137,10 @@ def _latex(by_system: list[list[dict[str, Any]]]) -> list[str]:
     """Write a sentence per system. A footnote has every signature at its first mention."""
     sentences, known = [], set[str]()
     for scores in by_system:
-        notes = [
-            ""
-            if score["signature"] in known
-            else f"\\footnote{{\\raggedright\\texttt{{{escape_latex(score['signature'])}}}}}"
-            for score in scores
-        ]
-        known.update(score["signature"] for score in scores)
+        signatures = [score["signature"] for score in scores]
+        texts = [f"\\footnote{{\\raggedright\\texttt{{{escape_latex(line)}}}}}" for line in signatures]
+        notes = ["" if line in known else text for line, text in zip(signatures, texts, strict=True)]
+        known.update(signatures)
         sentences.append(_sentence(scores, notes, escape_latex))
     return sentences
 

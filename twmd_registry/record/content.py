@@ -146,10 +146,9 @@ def _recorded(column: MetricColumn, cell: SystemScore, segments: int) -> SystemS
 def spec_keys(signature: Signature) -> dict[str, str]:
     """Return everything a signature says, as strings."""
     spec = signature.spec
-    counts = {name: getattr(signature, name) for name in ("nrefs", "bs", "ar", "seed")}
-    known = {
-        name: str(value) for name, value in {"fingerprint": spec.fingerprint, **counts}.items() if value is not None
-    }
+    facts = {"fingerprint": spec.fingerprint, "nrefs": signature.nrefs, "bs": signature.bs, "ar": signature.ar}
+    facts["seed"] = signature.seed
+    known = {name: str(value) for name, value in facts.items() if value is not None}
     return {"metric": str(spec.metric), **spec.texts(), **known, "version": signature.version}
 
 
@@ -191,9 +190,8 @@ def record_text(record: Record) -> str:
     for system in content["systems"]:
         for result in system["results"]:
             result["documents"] = {name: document.as_dict() for name, document in result["documents"].items()} or None
-        system["results"] = [
-            {name: result[name] for name in RESULT if result[name] is not None} for result in system["results"]
-        ]
+        kept = ({name: result[name] for name in RESULT} for result in system["results"])
+        system["results"] = [{name: value for name, value in one.items() if value is not None} for one in kept]
     for name in ("resampling", "documents"):
         if not content[name]:
             del content[name]

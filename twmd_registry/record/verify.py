@@ -40,8 +40,14 @@ WORST = 5
 
 Systems = Sequence[Sequence[Any]]
 """Per system: predictions, references and optional sources, as for `Scorer.score`."""
-_Rescored = tuple[Signature, Scorer, ScoreSet] | str
-"""A recorded result scored again by one of our metrics, or the reason why that failed."""
+
+
+class Rescored(NamedTuple):
+    """A recorded result scored again by one of our metrics."""
+
+    signature: Signature
+    scorer: Scorer
+    scores: ScoreSet
 
 
 class VerifiedEntry(NamedTuple):
@@ -147,13 +153,11 @@ def verify_record(
         raise InputError("systems must be pairs of predictions and references, or triples with sources.")
     texts = [check_segments(*arguments) for arguments in systems]
     with reread():
-        rescored = [
-            _rescore(system, segments, options, local_files, progress)
-            for system, segments in zip(record.systems, texts, strict=True)
-        ]
+        pairs = zip(record.systems, texts, strict=True)
+        rescored = [_rescore(*pair, options, local_files, progress) for pair in pairs]
     columns, reason = _compare_again(record, texts, rescored, recorded=True)
     differ = any(
-        isinstance(result, tuple) and tuple(result[2].scores) != system.results[place].scores
+        isinstance(result, Rescored) and tuple(result.scores.scores) != system.results[place].scores
         for system, results in zip(record.systems, rescored, strict=True)
         for place, result in results.items()
     )
@@ -228,10 +232,10 @@ def _corpus_tolerance(limit: float, segments: int) -> float:
 
 def _rescore(
     system: RecordedSystem, texts: Segments, options: RunOptions, local_files: LocalFiles, progress: Progress | None
-) -> dict[int, _Rescored]:
+) -> dict[int, Rescored | str]:
     """Score a system by all our metrics together; return results by their place in the record."""
     scorers: dict[int, tuple[Signature, Scorer]] = {}
-    rescored: dict[int, _Rescored] = {}
+    rescored: dict[int, Rescored | str] = {}
     for place, result in enumerate(system.results):
         recorded, found = len(result.scores), len(texts.predictions)
         if recorded != found and not (result.is_lexical and recorded == 0):
@@ -249,11 +253,13 @@ def _rescore(
             rescored[place] = f"{kind}: {error}"
     loaded = [scorer for _, scorer in scorers.values()]
     sets = score_segments(loaded, texts, progress=progress) if loaded else []
-    return rescored | {place: (*signed, scores) for (place, signed), scores in zip(scorers.items(), sets, strict=True)}
+    return rescored | {
+        place: Rescored(*signed, scores) for (place, signed), scores in zip(scorers.items(), sets, strict=True)
+    }
 
 
 def _compare_again(
-    record: Record, texts: Sequence[Segments], rescored: Sequence[dict[int, _Rescored]], *, recorded: bool
+    record: Record, texts: Sequence[Segments], rescored: Sequence[dict[int, Rescored | str]], *, recorded: bool
 ) -> tuple[dict[int, MetricColumn], str]:
     """Recompute tests, intervals and SacreBLEU's metrics, if there are any.
 
@@ -269,16 +275,14 @@ def _compare_again(
         return {}, ""
     metrics = dict[int, ScoredMetric]()
     for place, result in enumerate(record.systems[0].results):
-        ours = [again for by_place in rescored if isinstance(again := by_place.get(place), tuple)]
+        ours = [again for by_place in rescored if isinstance(again := by_place.get(place), Rescored)]
         if len(ours) == len(rescored):
             entries = [system.results[place] for system in record.systems]
-            sets = [result[2] for result in ours]
+            sets = [result.scores for result in ours]
             if recorded:
-                sets = [
-                    replace(scores, by_side=np.array([entry.scores]))
-                    for scores, entry in zip(sets, entries, strict=True)
-                ]
-            metrics[place] = ours[0][1], sets
+                both = zip(sets, entries, strict=True)
+                sets = [replace(scores, by_side=np.array([entry.scores])) for scores, entry in both]
+            metrics[place] = ours[0].scorer, sets
         elif not recorded:
             continue
         elif all(result.head == other.head for system in record.systems for other in system.results[place : place + 1]):
@@ -307,7 +311,7 @@ def _compare(record: Record, texts: Sequence[Segments], metrics: Sequence[Scored
 def _check_entry(
     system: str,
     result: SystemScore,
-    again: _Rescored | SystemScore | None,
+    again: Rescored | str | SystemScore | None,
     texts: Segments,
     *,
     same_texts: bool,
@@ -317,7 +321,7 @@ def _check_entry(
     limit = TOLERANCES["float32"] if tolerance is None else tolerance
     problems = [] if same_texts else ["texts: they are not the texts that were scored"]
     now = again if isinstance(again, SystemScore) else None
-    if isinstance(again, tuple):
+    if isinstance(again, Rescored):
         signature, _, scores = again
         limit = _tolerance(signature, result.scores) if tolerance is None else tolerance
         problems += _contradictions(result, signature)
@@ -327,19 +331,16 @@ def _check_entry(
     else:
         mean_limit = _corpus_tolerance(limit, len(texts.predictions)) if tolerance is None else tolerance
         problems += _score_problems(result, now, len(texts.predictions) if same_texts else None, mean_limit)
-    if isinstance(again, tuple):
+    if isinstance(again, Rescored):
         problems += [
             f"{kind} content: sha256 is {', '.join(scores.hashes.get(kind, ()))}, "
             f"recorded as {', '.join(result.hashes.get(kind, ())) or 'nothing'}"
             for kind in PART_NAMES
             if scores.hashes.get(kind) != result.hashes.get(kind)
         ]
-        signed = spec_keys(signature) | {"version": __version__}
-        problems += [
-            f"applied: {name} is {value}, signed as {signed[name]}"
-            for name, value in spec_keys(scores.signature).items()
-            if signed.get(name, value) != value
-        ]
+        signed, applied = spec_keys(signature) | {"version": __version__}, spec_keys(scores.signature)
+        changed = [name for name, value in applied.items() if signed.get(name, value) != value]
+        problems += [f"applied: {name} is {applied[name]}, signed as {signed[name]}" for name in changed]
     segments = now.scores if now and result.scores else ()
     distances = np.abs(np.array(result.scores) - np.array(segments)) if segments else np.zeros(0)
     off = int((distances > limit).sum())
@@ -348,18 +349,17 @@ def _check_entry(
         for i in np.argsort(-distances, kind="stable")[: min(WORST, off)].tolist()
     ]
     score = None if now is None else now.score
-    return VerifiedEntry(
-        system, result.signature, limit, result.score, score, off, tuple(worst), tuple(problems), result.tested
-    )
+    found = score, off, tuple(worst), tuple(problems)
+    return VerifiedEntry(system, result.signature, limit, result.score, *found, result.tested)
 
 
-def _order_problems(record: Record, rescored: Sequence[_Rescored | None], i: int, place: int) -> list[str]:
+def _order_problems(record: Record, rescored: Sequence[Rescored | str | None], i: int, place: int) -> list[str]:
     """Name the systems whose order with system `i` has reversed, by the metric at a place."""
     result, others = rescored[i], []
     for system, other in zip(record.systems, rescored, strict=True):
-        if isinstance(result, tuple) and isinstance(other, tuple):
+        if isinstance(result, Rescored) and isinstance(other, Rescored):
             before = record.systems[i].results[place].score - system.results[place].score
-            others += [system.name] if before * (result[2].score - other[2].score) < 0 else []
+            others += [system.name] if before * (result.scores.score - other.scores.score) < 0 else []
     return [f"order: the scores found here reverse its order with {', '.join(others)}"] if others else []
 
 
@@ -384,10 +384,8 @@ def _published_problems(
     if off:
         problems.append(f"documents: the recorded scores and seed give other numbers for {off} of {len(names)}")
     compared = "(?!version:)" if result.is_lexical else "bs:|ar:|seed:"  # SacreBLEU's version may change
-    signed, applied = (
-        "|".join(part for part in line.split("|")[1:] if re.match(compared, part))
-        for line in (result.signature, signature)
-    )
+    lines = (line.split("|")[1:] for line in (result.signature, signature))
+    signed, applied = ("|".join(part for part in parts if re.match(compared, part)) for parts in lines)
     if signed != applied:
         problems.append(f"signature: signed as {signed or 'nothing'}, applied {applied or 'nothing'}")
     return problems
