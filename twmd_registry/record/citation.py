@@ -13,20 +13,12 @@ from twmd_registry.errors import FileError, SignatureError
 from twmd_registry.messages import visible
 from twmd_registry.record.content import Record, RecordedSystem
 from twmd_registry.registry.diff import labels_of
-from twmd_registry.registry.metrics import CATALOGUE
+from twmd_registry.registry.metrics import CATALOGUE, bibtex
 from twmd_registry.registry.names import LEXICAL_NAMES
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.version import __version__
 
-SACREBLEU = """\
-@inproceedings{post2018call,
-  title     = {A Call for Clarity in Reporting {BLEU} Scores},
-  author    = {Post, Matt},
-  booktitle = {Proceedings of the Third Conference on Machine Translation: Research Papers},
-  year      = {2018},
-  pages     = {186--191},
-  url       = {https://aclanthology.org/W18-6319}
-}"""
+SACREBLEU = bibtex("post2018call")
 SOFTWARE = f"""\
 @software{{twmd_registry,
   title   = {{twmd-registry: embedding metrics for generated text, with signatures that anybody can re-run}},
@@ -60,7 +52,7 @@ def cite(record: Record, form: str, *, digits: int, task: str, dataset: str | No
     parts = {
         "sentence": [*(_sentence(scores) for scores in by_system), "", *_signatures(results)],
         "latex": ["\n".join(_latex(by_system))],
-        "bibtex": [bibtex({score["citation"] for score in results})],
+        "bibtex": [_entries({score["citation"] for score in results})],
         "markdown": [
             "| system | metric | score |\n| --- | --- | ---: |",
             *map(_table_row, results),
@@ -72,7 +64,7 @@ def cite(record: Record, form: str, *, digits: int, task: str, dataset: str | No
     return "\n\n".join(parts["latex"] + parts["bibtex"]) if form == "paper" else "\n".join(parts[form])
 
 
-def bibtex(citations: Collection[str]) -> str:
+def _entries(citations: Collection[str]) -> str:
     """Write BibTeX entries for metrics and for this software, each once, in the order of the catalogue."""
     known = dict.fromkeys([*(metric.citation for metric in CATALOGUE.values()), SACREBLEU])
     return "\n\n".join([*(entry for entry in known if entry in citations), SOFTWARE])

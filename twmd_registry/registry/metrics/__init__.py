@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
+from functools import cache
+from importlib import import_module, resources
 
 from twmd_registry.errors import SpecError, shown
 from twmd_registry.messages import menu
@@ -29,6 +30,17 @@ SENTENCE_KEYS = ("model", "revision", "adapter", "prompt", "against", "source_we
 """Keys of sbert that need no token vectors, in addition to `TAIL_KEYS`."""
 TAIL_KEYS = ("baseline", "multiref", "truncation", "dtype")
 """Keys of every metric with a model."""
+
+
+@cache
+def _citations() -> dict[str, str]:
+    text = resources.files("twmd_registry").joinpath("data/citations.bib").read_text(encoding="utf-8")
+    return {entry.partition("{")[2].partition(",")[0]: entry for entry in text.strip().split("\n\n")}
+
+
+def bibtex(key: str) -> str:
+    """Return the BibTeX of a paper."""
+    return _citations()[key]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The declaration of `bertscore_centered`."""
 
-from twmd_registry.registry.metrics import ENCODER_KEYS, TAIL_KEYS, Metric
+from twmd_registry.registry.metrics import ENCODER_KEYS, TAIL_KEYS, Metric, bibtex
 
 METRIC = Metric(
     title="BERTScore on centered vectors",
@@ -13,12 +13,5 @@ METRIC = Metric(
     lowest=-1.0,
     highest=1.0,
     identical=1.0,
-    citation="""\
-@inproceedings{zhang2020bertscore,
-  title     = {{BERTScore}: Evaluating Text Generation with {BERT}},
-  author    = {Zhang, Tianyi and Kishore, Varsha and Wu, Felix and Weinberger, Kilian Q. and
-               Artzi, Yoav},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2020}
-}""",
+    citation=bibtex("zhang2020bertscore"),
 )

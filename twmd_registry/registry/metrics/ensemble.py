@@ -1,7 +1,6 @@
 """The declaration of `ensemble`."""
 
-from twmd_registry.registry.metrics import Metric
-from twmd_registry.registry.metrics.stsscore import METRIC as STSSCORE
+from twmd_registry.registry.metrics import Metric, bibtex
 
 METRIC = Metric(
     title="Ensemble",
@@ -14,5 +13,5 @@ METRIC = Metric(
     class_name="Ensemble",
     untrainable="train its members one by one",
     identical=None,
-    citation=STSSCORE.citation,
+    citation=bibtex("herbold2024semantic"),
 )

@@ -1,6 +1,6 @@
 """The declaration of `moverscore`."""
 
-from twmd_registry.registry.metrics import ENCODER_KEYS, TAIL_KEYS, Metric
+from twmd_registry.registry.metrics import ENCODER_KEYS, TAIL_KEYS, Metric, bibtex
 
 METRIC = Metric(
     title="MoverScore",
@@ -20,13 +20,5 @@ METRIC = Metric(
     lowest=-3.0,
     highest=1.0,
     identical=1.0,
-    citation="""\
-@inproceedings{zhao2019moverscore,
-  title     = {{MoverScore}: Text Generation Evaluating with Contextualized Embeddings and
-               Earth Mover Distance},
-  author    = {Zhao, Wei and Peyrard, Maxime and Liu, Fei and Gao, Yang and
-               Meyer, Christian M. and Eger, Steffen},
-  booktitle = {Proceedings of EMNLP-IJCNLP},
-  year      = {2019}
-}""",
+    citation=bibtex("zhao2019moverscore"),
 )

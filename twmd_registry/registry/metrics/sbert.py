@@ -1,6 +1,6 @@
 """The declaration of `sbert`."""
 
-from twmd_registry.registry.metrics import ENCODER_KEYS, TAIL_KEYS, Metric
+from twmd_registry.registry.metrics import ENCODER_KEYS, TAIL_KEYS, Metric, bibtex
 
 METRIC = Metric(
     title="Sentence-BERT cosine",
@@ -13,11 +13,5 @@ METRIC = Metric(
     lowest=-1.0,
     highest=1.0,
     identical=1.0,
-    citation="""\
-@inproceedings{reimers2019sentence,
-  title     = {Sentence-{BERT}: Sentence Embeddings using {Siamese} {BERT}-Networks},
-  author    = {Reimers, Nils and Gurevych, Iryna},
-  booktitle = {Proceedings of EMNLP-IJCNLP},
-  year      = {2019}
-}""",
+    citation=bibtex("reimers2019sentence"),
 )

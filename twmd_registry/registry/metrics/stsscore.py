@@ -1,6 +1,6 @@
 """The declaration of `stsscore`."""
 
-from twmd_registry.registry.metrics import TAIL_KEYS, Metric
+from twmd_registry.registry.metrics import TAIL_KEYS, Metric, bibtex
 
 METRIC = Metric(
     title="STSScore",
@@ -10,11 +10,5 @@ METRIC = Metric(
     class_name="STSScore",
     untrainable="it is a regression model already ('twmd train stsscore')",
     identical=None,
-    citation="""\
-@misc{herbold2024semantic,
-  title  = {Semantic similarity prediction is better than other semantic similarity measures},
-  author = {Herbold, Steffen},
-  year   = {2024},
-  note   = {Transactions on Machine Learning Research}
-}""",
+    citation=bibtex("herbold2024semantic"),
 )

@@ -1,7 +1,6 @@
 """The declaration of `trwmd`."""
 
-from twmd_registry.registry.metrics import ENCODER_KEYS, TAIL_KEYS, Metric
-from twmd_registry.registry.metrics.twmd import METRIC as TWMD
+from twmd_registry.registry.metrics import ENCODER_KEYS, TAIL_KEYS, Metric, bibtex
 
 METRIC = Metric(
     title="Tempered Relaxed Word Mover Distance",
@@ -12,5 +11,5 @@ METRIC = Metric(
     aligner="relaxed",
     two_sided=True,
     identical=1.0,
-    citation=TWMD.citation,
+    citation=bibtex("chen2020tempered"),
 )

@@ -1,6 +1,6 @@
 """The declaration of `twmd`; `align.sinkhorn` computes C, and `combine_sides` F1 and Eq. 1."""
 
-from twmd_registry.registry.metrics import ENCODER_KEYS, TAIL_KEYS, Metric
+from twmd_registry.registry.metrics import ENCODER_KEYS, TAIL_KEYS, Metric, bibtex
 
 METRIC = Metric(
     title="Tempered Word Mover Distance",
@@ -14,13 +14,5 @@ METRIC = Metric(
     aligner="sinkhorn",
     two_sided=True,
     identical=1.0,
-    citation="""\
-@inproceedings{chen2020tempered,
-  title     = {Improving Text Generation Evaluation with Batch Centering and
-               Tempered Word Mover Distance},
-  author    = {Chen, Xi and Ding, Nan and Levinboim, Tomer and Soricut, Radu},
-  booktitle = {Proceedings of the First Workshop on Evaluation and Comparison of NLP Systems
-               (Eval4NLP)},
-  year      = {2020}
-}""",
+    citation=bibtex("chen2020tempered"),
 )

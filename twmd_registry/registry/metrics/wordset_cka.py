@@ -1,6 +1,6 @@
 """The declaration of `wordset_cka`."""
 
-from twmd_registry.registry.metrics import ENCODER_KEYS, TAIL_KEYS, Metric
+from twmd_registry.registry.metrics import ENCODER_KEYS, TAIL_KEYS, Metric, bibtex
 
 METRIC = Metric(
     title="Word-set CKA",
@@ -12,12 +12,5 @@ METRIC = Metric(
     lowest=0.0,
     highest=1.0,
     identical=1.0,
-    citation="""\
-@inproceedings{zhelezniak2019correlations,
-  title     = {Correlations between Word Vector Sets},
-  author    = {Zhelezniak, Vitalii and Shen, April and Busbridge, Daniel and Savkov, Aleksandar and
-               Hammerla, Nils},
-  booktitle = {Proceedings of EMNLP-IJCNLP},
-  year      = {2019}
-}""",
+    citation=bibtex("zhelezniak2019correlations"),
 )
