@@ -11,19 +11,10 @@ from sacrebleu.metrics import METRICS as LEXICAL
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import estimate_ci
 
+from twmd_registry.comparison import significance
 from twmd_registry.comparison.cells import MetricColumn, Resampling, SystemScore, cell_of
 from twmd_registry.comparison.external import ExternalScores, GivenScores, external_scores
 from twmd_registry.comparison.lexical import canonical_lexical, is_lexical, label_of, settings_of, warn_about_words
-from twmd_registry.comparison.significance import (
-    COUNT_ROUNDING,
-    MEAN_ROUNDING,
-    ScoreOf,
-    bootstrap,
-    draw_segments,
-    draw_swaps,
-    randomise,
-    score_resamples,
-)
 from twmd_registry.comparison.verdict import SystemComparison
 from twmd_registry.engine.input_warnings import check_sample
 from twmd_registry.engine.pairs import check_rows, check_segments
@@ -209,7 +200,7 @@ class Sampled(NamedTuple):
     """
 
     statistics: list[np.ndarray]
-    score_of: ScoreOf
+    score_of: significance.ScoreOf
     scale: float
     tolerance: float
 
@@ -220,7 +211,7 @@ def _make_sampled(metric: ScoredMetric, streams: Streams, predictions: Sequence[
         of_systems = metric.scores if isinstance(metric, ExternalScores) else [result.scores for result in metric[1]]
         scores = [np.array(values) for values in of_systems]
         statistics = [np.stack([SCALE * values, np.ones(len(values))], axis=1) for values in scores]
-        return Sampled(statistics, lambda sums: sums[:, 0] / sums[:, 1], SCALE, SCALE * MEAN_ROUNDING)
+        return Sampled(statistics, lambda sums: sums[:, 0] / sums[:, 1], SCALE, SCALE * significance.MEAN_ROUNDING)
     lexical = _make_lexical(metric, streams)
 
     def score_of(sums: np.ndarray) -> np.ndarray:
@@ -228,7 +219,7 @@ def _make_sampled(metric: ScoredMetric, streams: Streams, predictions: Sequence[
 
     extract = lexical._extract_corpus_statistics  # noqa: SLF001
     counts = [np.array(extract(texts, None), np.float64) for texts in predictions]
-    return Sampled(counts, score_of, 1.0, SCALE * COUNT_ROUNDING)
+    return Sampled(counts, score_of, 1.0, SCALE * significance.COUNT_ROUNDING)
 
 
 def _make_column(
@@ -275,30 +266,30 @@ def _resample(
         return tuple(cells), ()
     statistics, score_of, scale, tolerance = sampled
     segments = len(statistics[0])
-    drawn = draw_segments(resamples, segments, np.random.default_rng(seed))
+    drawn = significance.draw_segments(resamples, segments, np.random.default_rng(seed))
     of_systems, swaps = drawn, None
     if test == "ar":  # SacreBLEU draws the resamples of all systems but the first after the swaps
         rng = np.random.default_rng(seed)
-        swaps = draw_swaps(resampling.samples, segments, rng)
-        of_systems = draw_segments(resamples, segments, rng)
+        swaps = significance.draw_swaps(resampling.samples, segments, rng)
+        of_systems = significance.draw_segments(resamples, segments, rng)
     resampled = list[np.ndarray]()
     observed = score_of(np.stack([values.sum(axis=0) for values in statistics]))  # (systems,)
 
     def test_pair(i: int, j: int) -> float | None:
         """Return the p of the difference between two systems."""
         if swaps is not None:
-            return randomise(statistics[i], statistics[j], swaps, score_of, tolerance)
+            return significance.randomise(statistics[i], statistics[j], swaps, score_of, tolerance)
         if test != "bs":
             return None
         differences, observed_difference = resampled[j] - resampled[i], float(observed[j] - observed[i])
         unlike = int((np.abs(statistics[j] - statistics[i]) > tolerance).any(axis=1).sum())
-        return bootstrap(differences, observed_difference, segments, unlike, tolerance)
+        return significance.bootstrap(differences, observed_difference, segments, unlike, tolerance)
 
     tested = []
     for k, (cell, values) in enumerate(zip(cells, statistics, strict=True)):
         changes: dict[str, Any] = {}
         if resamples:
-            resampled.append(score_resamples(values, of_systems if k else drawn, score_of))
+            resampled.append(significance.score_resamples(values, of_systems if k else drawn, score_of))
             mean, ci = (float(value) / scale for value in estimate_ci(resampled[k]))
             changes |= {"mean": mean, "ci": ci}
         if k:
