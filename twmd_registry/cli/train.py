@@ -158,13 +158,8 @@ def average_command(arguments: Arguments) -> int:
     from twmd_registry.train.average import average
 
     name = name_preset(arguments.name, str(arguments.output.resolve()))
-    settings = {
-        "dtype": arguments.adapter_dtype,
-        "rank": arguments.rank,
-        "options": options_of(arguments),
-        "name": name,
-    }
-    scorer, rank = average(arguments.adapters, arguments.output, **settings)
+    settings = {"dtype": arguments.adapter_dtype, "rank": arguments.rank, "name": name}
+    scorer, rank = average(arguments.adapters, arguments.output, options=options_of(arguments), **settings)
     number = len(arguments.adapters)
     print(f"averaged {number} adapters into one of rank {rank}" if number > 1 else f"copied the adapter: rank {rank}")
     _print_usage(scorer)

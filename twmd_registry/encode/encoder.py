@@ -137,10 +137,9 @@ class Encoder(LoadedModel):
                 return reading
         readable = sorted(frozenset[int]().union(*(reading.numbers for reading in self._readings)))
         lacking = [k for k in layers if k not in readable] or layers
-        raise ModelError(
-            f"model {self.files.label} has no token vectors that depend on the text alone in hidden states "
-            f"{', '.join(map(str, lacking))}, only in {', '.join(map(str, readable)) or 'none'}."
-        )
+        asked, found = (", ".join(map(str, numbers)) or "none" for numbers in (lacking, readable))
+        alone = f"hidden states {asked} that depend on the text alone, only in {found}"
+        raise ModelError(f"model {self.files.label} has no token vectors in {alone}.")
 
     def decode_tokens(self, ids: Sequence[int]) -> list[str]:
         """Return tokens as text, without the marks of word starts; a token without text as in the vocabulary."""

@@ -106,10 +106,8 @@ def find_idf(name: str, tokenizer: PreTrainedTokenizerFast) -> FittedPart[np.nda
     part = read_idf(path, vocabulary_size(tokenizer))
     vocab = vocabulary_hash(tokenizer)
     if (other := part.about["tokenizer"]) != vocab:
-        raise ModelError(
-            f"{path.name} holds document frequencies of another tokenizer (vocabulary {other}, this model's {vocab}): "
-            "fit them with 'twmd fit idf' and this model."
-        )
+        vocabularies = f"vocabulary {other}, this model's {vocab}"
+        raise ModelError(f"{path.name} was fitted for another tokenizer ({vocabularies}): fit it with 'twmd fit idf'.")
     return part
 
 

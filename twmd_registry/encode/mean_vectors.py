@@ -66,14 +66,8 @@ def fit_background(
         tokens = tokenise(encoder.tokenizer, part, spec.truncation.cut, drop_unknown=encoder.static)
         # The encoder reports windows, and a text may have several.
         with split_progress(progress, len(part), stages=1)(len(part)) as report:
-            encoded = encoder.encode(
-                tokens,
-                layers,
-                spec.truncation.limit,
-                spec.truncation.stride,
-                batch_tokens=batch_tokens,
-                progress=report,
-            )
+            window = spec.truncation.limit, spec.truncation.stride
+            encoded = encoder.encode(tokens, layers, *window, batch_tokens=batch_tokens, progress=report)
         weight = torch.tensor([times[text] for text in part], device=encoder.device).repeat_interleave(encoded.lengths)
         for policy in MEANS:
             taking = weight * (encoded.special <= SPECIAL_LEVEL[policy])
@@ -119,17 +113,13 @@ def find_background(name: str | None, fingerprint: str, adapter: str | None) -> 
             means = read_background(path)
             if _owner(means) == (fingerprint, adapter):
                 return means
-        raise ModelError(
-            "no mean vector comes with this package for this model: fit one with 'twmd fit mean FILE... --set "
-            "model=MODEL', then set centering=background:HASH."
-        )
+        fit = "fit one with 'twmd fit mean FILE... --set model=MODEL', then set centering=background:HASH"
+        raise ModelError(f"no mean vector comes with this package for this model: {fit}.")
     means = read_background(locate(MEAN_VECTOR, name))
     if _owner(means) != (fingerprint, adapter):
-        raise ModelError(
-            f"mean vector {means.hash} was fitted on {means.about['model']}@{means.about['fingerprint']}, "
-            f"adapter {means.about['adapter']}, not on this model (@{fingerprint}, adapter {adapter}): fit "
-            "another with 'twmd fit mean'."
-        )
+        other = f"{means.about['model']}@{means.about['fingerprint']}, adapter {means.about['adapter']}"
+        this = f"this model (@{fingerprint}, adapter {adapter}): fit another with 'twmd fit mean'"
+        raise ModelError(f"mean vector {means.hash} was fitted on {other}, not on {this}.")
     return means
 
 

@@ -70,9 +70,8 @@ class Backend:
     def files(self) -> ModelFiles:
         """The model's files; a `ModelError` if it is not on this machine, or its content is not the signed one."""
         name, wanted = str(self.requested.model), self.requested.fingerprint
-        files = self._find_part(
-            "model", partial(self.find_files, name, self.requested.revision), self.find_files, wanted
-        )
+        by_name = partial(self.find_files, name, self.requested.revision)
+        files = self._find_part("model", by_name, self.find_files, wanted)
         # If one content has two names, the published name is kept.
         return files._replace(name=name) if wanted and self.local_files else files
 
@@ -97,9 +96,7 @@ class Backend:
         if place and self.local_files and files.fingerprint in self.local_files.signed - {wanted}:
             files = by_name(paths=False)  # the place holds a part of another specification of the same record
         if wanted and wanted != files.fingerprint:
-            raise ModelError(
-                f"{kind} {files.label} has the content @{files.fingerprint} here, not @{wanted} as requested."
-            )
+            raise ModelError(f"{kind} {files.label} has the content @{files.fingerprint}, not @{wanted} as requested.")
         return files
 
     @cached_property

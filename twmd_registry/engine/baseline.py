@@ -90,9 +90,7 @@ def find_baseline(wanted: str, spec: MetricSpec) -> Baseline:
         raise ModelError(f"{path.name} is not a baseline that 'twmd fit baseline' wrote.") from error
     _check(values, path.name)
     if len(values) != (len(OUTPUTS) if entry(spec.metric).two_sided else 1):
-        raise ModelError(
-            f"{path.name} holds {len(values)} values: {spec.metric} needs another number ('twmd fit baseline')."
-        )
+        raise ModelError(f"{path.name} holds {len(values)} values: {spec.metric} needs another number of them.")
     here = keys_of(spec)
     if other := sorted(name for name in {*here, *keys} if here.get(name) != keys.get(name)):
         listed = "; ".join(f"{name}: {keys.get(name, 'none')} there, {here.get(name, 'none')} here" for name in other)
@@ -105,10 +103,8 @@ def _baseline_of_language(language: str, spec: MetricSpec) -> Baseline:
     layer = str(spec.layer)  # several layers and regression models have no row
     values = baseline_of_layer(language, str(spec.model), int(layer)) if layer.isdecimal() else None
     if values is None:
-        raise ModelError(
-            f"bert_score has no baseline for layer {spec.layer} of {spec.model} and the language {language!r}: fit one "
-            "('twmd fit baseline'), or name a file of baselines (baseline=FILE, baseline_path=FILE)."
-        )
+        where = f"layer {spec.layer} of {spec.model} and the language {language!r}"
+        raise ModelError(f"bert_score has no baseline for {where}: fit one ('twmd fit baseline'), or name a file.")
     return FittedPart(values, "", keys_of(spec))
 
 
@@ -119,10 +115,8 @@ def _read_table(path: Path, spec: MetricSpec) -> Baseline:
         _, *rows = csv.reader(content.decode("utf-8").splitlines())
         values = [float(value) for value in rows[int(str(spec.layer))][1:]]
     except (OSError, ValueError, IndexError) as error:
-        raise ModelError(
-            f"{path.name} has no row of numbers for layer {spec.layer}: expected a line LAYER,P,R,F, and below it a "
-            "line per layer from 0."
-        ) from error
+        expected = "expected a line LAYER,P,R,F, and below it a line per layer from 0"
+        raise ModelError(f"{path.name} has no row of numbers for layer {spec.layer}: {expected}.") from error
     _check(values, path.name)
     if len(values) != len(OUTPUTS):
         raise ModelError(f"{path.name} has {len(values)} numbers for layer {spec.layer}: expected P,R,F after LAYER.")

@@ -86,10 +86,8 @@ class Ranks(Hooks):
         texts, number, metrics = tasks[0]
         for rank, (own_texts, own_number, own_metrics) in enumerate(tasks):
             if own_texts != texts:
-                raise InputError(
-                    f"rank {rank} has different texts ({own_number} segments) from rank 0 ({number}): pass every "
-                    "rank all predictions and references in one order; each rank scores its share."
-                )
+                found = f"different texts ({own_number} segments) from rank 0 ({number})"
+                raise InputError(f"rank {rank} has {found}: pass every rank all texts in one order.")
             if own_metrics != metrics:
                 raise SpecError(f"rank {rank} scores by {own_metrics}, rank 0 by {metrics}: pass the same to all.")
 

@@ -85,36 +85,28 @@ def warn_about_texts(pairs: Pairs, models: Sequence[tuple[TextFacts, bool]], row
         if missing:
             often = Counter(missing)
             words = [repr(word) for word, _ in often.most_common(SHOWN_WORDS)] + ["..."] * (len(often) > SHOWN_WORDS)
-            warn(
-                f"words without a vector, left out: {len(missing)} in distinct texts, {len(often)} distinct "
-                f"({', '.join(words)})."
-            )
+            number = f"{len(missing)} in distinct texts, {len(often)} distinct"
+            warn(f"words without a vector, left out: {number} ({', '.join(words)}).")
     empty, unknown = (np.logical_or.reduce([facts.flags[name] for facts, _ in models]) for name in ("empty", "unknown"))
     if empty.any():
         number = empty[pairs.hyp[pairs.starts]].sum() + empty[pairs.ref].sum()
         if len(set(rows)) < len(rows):  # candidates, each of them a reference, too, of every other one in its row
             number = len({rows[i] for i in np.flatnonzero(empty[pairs.hyp[pairs.starts]]).tolist()})
-        warn(
-            f"texts without a token: {number}; each scores 0 against text and 1 against "
-            "another empty text (before any baseline)."
-        )
+        scored = "each scores 0 against text and 1 against another empty text (before any baseline)"
+        warn(f"texts without a token: {number}; {scored}.")
     if truncated := max(int(facts.flags["truncated"].sum()) for facts, _ in models):
         warn(f"distinct texts longer than the limit (truncation, in the signature): {truncated}; each lost its end.")
     if unknown.any():
-        warn(
-            f"distinct texts with more than {UNKNOWN_SHARE:.0%} unknown tokens: {unknown.sum()} "
-            f"({name_texts(pairs, unknown, rows)}). "
-            "With unknown=apart an unknown token matches only the same text; with unknown=keep, and in stsscore, "
-            "all are one word."
-        )
+        found = f"{unknown.sum()} ({name_texts(pairs, unknown, rows)})"
+        meaning = "With unknown=apart such a token matches only the same text; with unknown=keep, all are one word"
+        warn(f"distinct texts with more than {UNKNOWN_SHARE:.0%} unknown tokens: {found}. {meaning}.")
 
 
 def warn_about_other_nrefs(written: int | str, signature: Signature) -> None:
     """Warn that a signature states another number of references than the texts have."""
+    numbers = f"was written for nrefs:{written}; these texts have nrefs:{signature.nrefs}"
     warn(
-        f"the signature of {signature.spec.metric} was written for nrefs:{written}; these texts have "
-        f"nrefs:{signature.nrefs}. More references make scores higher: do not compare this score with the one that was "
-        "published."
+        f"the signature of {signature.spec.metric} {numbers}. More references make scores higher: do not compare them."
     )
 
 
@@ -125,10 +117,7 @@ def check_sample(segments: int) -> None:
         InputError: There are fewer than two.
     """
     if segments < 2:
-        raise InputError(
-            f"a significance test or an interval needs 2 segments or more, got {segments}: leave it out, or "
-            "pass more segments."
-        )
+        raise InputError(f"a significance test or an interval needs 2 segments or more, got {segments}.")
     warn_about_small_samples({"": segments})
 
 
@@ -262,10 +251,8 @@ def check_texts(backends: Sequence[Backend], pairs: Pairs, rows: Sequence[int]) 
         size = spec.centering.size or number
         if spec.centering.kind in {"batch", "corpus"} and (number % size == 1 or 1 in {size, number}):
             which = "the last segment" if number > 1 and size != 1 else "a segment"
-            warn(
-                f"centering={spec.centering}: {which} is alone in its batch, so its own mean is subtracted: "
-                "use background centering to score single segments."
-            )
+            alone = f"{which} is alone in its batch, so its own mean is subtracted"
+            warn(f"centering={spec.centering}: {alone}: use background centering to score single segments.")
             break
     if number > 1 and all(is_blank(pairs.texts[hypothesis]) for hypothesis in np.unique(pairs.hyp)):
         warn(f"all {number} predictions are empty: check the system's output.")

@@ -141,9 +141,8 @@ class SentenceBackend(PairBackend):
         """Complete the specification with the prompt that is set before every text."""
         named, model = self.requested.prompt, self.model
         if named is not None and named != NO_PROMPT and named not in model.prompts:
-            raise SpecError(
-                f"model {self.files.label} has no prompt {named!r}; {menu(named, [*model.prompts, NO_PROMPT])}."
-            )
+            choices = menu(named, [*model.prompts, NO_PROMPT])
+            raise SpecError(f"model {self.files.label} has no prompt {named!r}; {choices}.")
         applied = named or model.default_prompt
         if applied == NO_PROMPT and model.default_prompt is None:
             applied = None
@@ -192,10 +191,8 @@ class RegressionBackend(PairBackend):
         if is_siamese(self.adapter):
             for name in ("activation", "first", "symmetric"):
                 if (value := settled.texts().get(name)) is not None:
-                    raise SpecError(
-                        f"{name}={value} has no effect with adapter={settled.adapter}, a siamese model: it reads each "
-                        "text alone. The key is for cross-encoders, which read both together: leave it out."
-                    )
+                    siamese = f"adapter={settled.adapter}, a siamese model, which reads each text alone"
+                    raise SpecError(f"{name}={value} has no effect with {siamese}: leave it out.")
             return settled
         prompt = pipeline_settings(self.files.folder)["default_prompt_name"]
         if prompt and self.adapter is None:

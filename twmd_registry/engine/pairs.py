@@ -93,10 +93,8 @@ def check_segments(
             raise InputError(f"references[{row}] is an empty list: every prediction needs at least one reference.")
         if entry is not None and isinstance(entry, str) is not isinstance(referred[first], str):
             kinds = ("a text", "a list") if isinstance(entry, str) else ("a list", "a text")
-            raise InputError(
-                f"references[{row}] is {kinds[0]} but references[{first_row + first}] is {kinds[1]}: pass all rows as "
-                "texts or all as lists."
-            )
+            other = f"references[{first_row + first}] is {kinds[1]}"
+            raise InputError(f"references[{row}] is {kinds[0]} but {other}: pass all rows as texts or all as lists.")
     lists: Sequence[list[str]]
     if isinstance(referred[first], str):
         lists = _SingleReferences(["" if entry is None else entry for entry in referred])
@@ -190,10 +188,8 @@ def check_rows(
         try:
             entry.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise InputError(
-                f"{where} is not valid Unicode: lone surrogate {entry[error.start]!a} at character {error.start}. "
-                "Decode it again with the right encoding."
-            ) from None
+            lone = f"lone surrogate {entry[error.start]!a} at character {error.start}"
+            raise InputError(f"{where} is not valid Unicode: {lone}. Decode it with the right encoding.") from None
         rows.append(str.__str__(entry))
     if missing and not optional:
         first, *others = missing
@@ -208,11 +204,9 @@ def _warn_of_columns(references: Any, segments: int) -> None:
     """Warn of a square list of tuples, in which torch's default collation transposes lists of references."""
     rows = references if isinstance(references, list) else []
     if segments > 1 and len(rows) == segments and all(isinstance(row, tuple) and len(row) == segments for row in rows):
-        warn(
-            f"references are {segments} tuples of {segments} texts, as torch's default collation makes of lists: then "
-            "they are transposed. Give DataLoader collate_fn=twmd_registry.plugins.torchmetrics.collate_rows. If each "
-            "tuple is one segment's references, make it a list."
-        )
+        made = f"{segments} tuples of {segments} texts, as torch's default collation makes of lists"
+        remedy = "Give DataLoader collate_fn=twmd_registry.plugins.torchmetrics.collate_rows"
+        warn(f"references are {made}: then they are transposed. {remedy}. If they are right, make the tuples lists.")
 
 
 def _plain(value: Any) -> Any:
@@ -226,10 +220,8 @@ def _different_lengths(number: int, references: list[Any]) -> str:
     message = f"there are {number} predictions but {len(references)} references"
     lists = [entry for entry in references if isinstance(entry, list)]
     if lists and len(lists) == len(references) and all(len(entry) == number for entry in lists):
-        return (
-            f"{message}: references look transposed. Give one list per prediction, [[ref1, ref2], ...], not one "
-            "list per reference stream."
-        )
+        expected = "one list per prediction, [[ref1, ref2], ...], not one list per reference stream"
+        return f"{message}: references look transposed. Give {expected}."
     return f"{message}: pass one entry per prediction (a text, or a list of texts)."
 
 
@@ -260,10 +252,8 @@ def make_pairs(segments: Segments, spec: MetricSpec | None = None) -> Pairs:
     references = segments.references
     if spec and spec.against == "source":
         if segments.sources is None:
-            raise InputError(
-                f"{spec.metric} compares predictions with their sources (against=source): pass sources, one per "
-                "prediction (sources=, --src FILE, or a column source)."
-            )
+            remedy = "pass one per prediction (sources=, --src FILE, or a column source)"
+            raise InputError(f"{spec.metric} compares predictions with their sources (against=source): {remedy}.")
         against, references = "source", _SingleReferences(segments.sources)
     elif spec and not all(references):
         other = ", or set against=source and pass sources" if "against" in CATALOGUE[spec.metric].keys else ""

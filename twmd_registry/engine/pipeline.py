@@ -181,13 +181,9 @@ class PipelineRun:
         hypothesis, reference = (int(side[pair - chunk.start]) for side in (items.hyp, items.ref))
         padded = self._padded[spec.padding][:, pair] if spec.padding else None
         shares, s, plan = _align_items(spec, units, hypothesis, reference, padded)
-        read = [
-            tuple(
-                " ".join(self._encoder.decode_tokens(encoded.ids[unit].tolist()))
-                for unit in positions_of(view, tokens, units, item)
-            )
-            for item in (hypothesis, reference)
-        ]
+        places = [positions_of(view, tokens, units, item) for item in (hypothesis, reference)]
+        decode = self._encoder.decode_tokens
+        read = [tuple(" ".join(decode(encoded.ids[unit].tolist())) for unit in of_text) for of_text in places]
         names = ("precision", "recall") if spec.output else ("score",)
         return Alignment(
             signature=signature,

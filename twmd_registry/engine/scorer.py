@@ -513,11 +513,8 @@ def score_segments(
             backends = [member.backend for member in comparison.members]
             comparison.letters = check_texts(backends, comparison.pairs, rows)
         # `share_key` loads the model and settles the specification.
-        groups = [
-            (comparison, group)
-            for comparison in comparisons
-            for group in group_by(comparison.members, lambda member: member.backend.share_key)
-        ]
+        by_model = [(one, group_by(one.members, lambda member: member.backend.share_key)) for one in comparisons]
+        groups = [(comparison, group) for comparison, several in by_model for group in several]
         stage = split_progress(progress, len(rows), len(groups))
         for comparison, group in groups:
             backends = [member.backend for member in group]

@@ -143,10 +143,8 @@ def check_needs_no_sources(scorer: Scorer) -> None:
     check_keeps_rows(scorer)
     against = next((member.requested.against for member in scorer.members if member.requested.against), None)
     if against:
-        raise SpecError(
-            f"against={scorer.requested.against or against} needs sources, and this framework passes predictions and "
-            "references only: leave it out, or choose another preset."
-        )
+        needs = f"against={scorer.requested.against or against} needs sources"
+        raise SpecError(f"{needs}, and this framework passes none: leave it out, or choose another preset.")
 
 
 class Batcher:
@@ -171,10 +169,9 @@ class Batcher:
         if pool is None:
             check_needs_no_sources(scorer)
         if pool is None and not self.shared:
-            raise SpecError(
-                "centering=batch and corpus, and idf=corpus and references, need all texts together, and this "
-                "framework passes them one by one: fit a mean vector or an idf table first, or choose another preset."
-            )
+            needs = "centering=batch and corpus, and idf=corpus and references, need all texts together"
+            remedy = "fit a mean vector or an idf table first, or choose another preset"
+            raise SpecError(f"{needs}, and this framework passes them one by one: {remedy}.")
         self._waiting = PerProcess[dict[Future[Any], Request]](dict)
         self._pool, self._score, self._wait = pool or scoring_thread(), score, 0.0 if pool else WAIT
 
@@ -198,26 +195,26 @@ class Batcher:
         if not self.waiting:  # an earlier pass took all
             return
         time.sleep(self._wait)
-        taken, letters = list[tuple[Future[Any], Segments, Callable[[ScoreSet], Any]]](), 0
-        for answer, (segments, make) in self.waiting.copy().items():  # a copy: other threads add and remove requests
-            letters += sum(map(len, chain(segments.predictions, *segments.references)))
+        taken, letters = dict[Future[Any], Request](), 0
+        for answer, request in self.waiting.copy().items():  # a copy: other threads add and remove requests
+            letters += sum(map(len, chain(request.segments.predictions, *request.segments.references)))
             if taken and (letters > PASS_LETTERS or not self.shared):
                 break
             self.waiting.pop(answer, None)
             if answer.set_running_or_notify_cancel():
-                taken.append((answer, segments, make))
+                taken[answer] = request
         outcomes: Sequence[tuple[ScoreSet | BaseException, list[str]]]
         try:
             score = self._score or score_together
-            outcomes = score(self.scorer, [segments for _, segments, _ in taken]) if taken else []
+            outcomes = score(self.scorer, [request.segments for request in taken.values()]) if taken else []
         except BaseException as error:  # noqa: BLE001 (it is the answer to all)
             outcomes = [(error, [])] * len(taken)
-        for (answer, _, make), (result, notices) in zip(taken, outcomes, strict=True):
+        for (answer, request), (result, notices) in zip(taken.items(), outcomes, strict=True):
             if isinstance(result, BaseException):
                 answer.set_exception(result)
                 continue
             try:
-                answer.set_result((make(result), notices))
+                answer.set_result((request.answer(result), notices))
             except BaseException as error:  # noqa: BLE001 (it is the answer)
                 answer.set_exception(error)
 

@@ -107,9 +107,8 @@ class TokenAlignmentBackend(Backend):
             return Layers((layer,))
         layers = requested.settle(encoder.depth)
         if (highest := layers.numbers[-1]) > encoder.depth:
-            raise SpecError(
-                f"layer={highest} is out of range: {self.files.name} has hidden states 0 to {encoder.depth}."
-            )
+            states = f"{self.files.name} has hidden states 0 to {encoder.depth}"
+            raise SpecError(f"layer={highest} is out of range: {states}.")
         return layers
 
     def _truncation(self, limit: int | None) -> Truncation:
@@ -118,10 +117,8 @@ class TokenAlignmentBackend(Backend):
             return super()._truncation(limit)
         room = limit - self.model.tokenizer.num_special_tokens_to_add()
         if stride > room:
-            raise SpecError(
-                f"truncation=window:{limit}/{stride} leaves tokens out: a window holds {room} of a text besides "
-                "special tokens."
-            )
+            window = f"truncation=window:{limit}/{stride} leaves tokens out"
+            raise SpecError(f"{window}: a window holds {room} of a text besides special tokens.")
         return Truncation(limit, stride)
 
     @cached_property

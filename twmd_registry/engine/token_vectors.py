@@ -263,9 +263,8 @@ def center(
 def sum_items(tokens: TokenVectors, items: TokenItems) -> Tensor:
     """Return `sum_groups` by centering group."""
     device = tokens.vectors.device
-    return sum_groups(
-        tokens, torch.from_numpy(items.group).to(device), torch.from_numpy(items.occurrences).to(device), items.groups
-    )
+    group, occurrences = (torch.from_numpy(array).to(device) for array in (items.group, items.occurrences))
+    return sum_groups(tokens, group, occurrences, items.groups)
 
 
 def make_units(
@@ -364,9 +363,8 @@ def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
         errors[wide] = torch.maximum(errors[wide], tokens.rounding[token])
     heavy = weights > 0
     vectors = torch.where(heavy[:, None], weighted / torch.where(heavy, weights, 1.0)[:, None], plain / widths[:, None])
-    return TokenVectors(
-        vectors, windows, weights=None if tokens.weights is None else weights, positions=first, rounding=errors
-    )
+    units = TokenVectors(vectors, windows, positions=first, rounding=errors)
+    return units if tokens.weights is None else units._replace(weights=weights)
 
 
 def scale_to_norm_one(tokens: TokenVectors) -> TokenVectors:

@@ -150,7 +150,7 @@ def _check_layers(files: ModelFiles) -> None:
                 raise ModelError(f"model {files.label} says {key}={value}: expected at most {largest[kind]}.")
             most[kind] = max(most.get(kind, 1), value)
     if most["experts"] * most["layers"] > MAX_EXPERTS:
-        raise ModelError(f"model {files.label} has more experts in its layers than {MAX_EXPERTS}.")
+        raise ModelError(f"model {files.label} has too many experts in its layers: expected at most {MAX_EXPERTS}.")
 
 
 def load_encoder(files: ModelFiles, dtype: str) -> Any:

@@ -73,7 +73,7 @@ def load_regressor(
             line = load_line(adapter.folder / HEAD_FILE, files.fingerprint)
         return SentenceEncoder(files, adapter, dtype, device, line)
     if adapter and read_adapter_config(adapter, "task_type") == "FEATURE_EXTRACTION":
-        raise ModelError(f"adapter {adapter.name} is an encoder's: stsscore needs one with a {HEAD_FILE}.")
+        raise ModelError(f"adapter {adapter.name} is an encoder's and has no {HEAD_FILE}: stsscore needs a head.")
     return CrossEncoderRegressor(files, adapter, dtype, device)
 
 
@@ -238,13 +238,10 @@ def _keep_ties_apart(model: Any, network: Any, files: ModelFiles) -> None:
 
 def trained_activation(folder: Path) -> str | None:
     """Return the class name of the activation a cross-encoder was trained with, if its folder names one."""
-    config, saved = (
-        settings_of(folder / name) if (folder / name).is_file() else None for name in ("config.json", PIPELINE)
-    )
-    inside = (config or {}).get("sentence_transformers")
-    named = (
-        (saved or {}).get("activation_fn"),
-        inside.get("activation_fn") if isinstance(inside, dict) else None,
-        (config or {}).get("sbert_ce_default_activation_function"),
-    )
+    paths = (folder / name for name in ("config.json", PIPELINE))
+    config, saved = ((settings_of(path) if path.is_file() else None) or {} for path in paths)
+    inside = config.get("sentence_transformers")
+    inside = inside if isinstance(inside, dict) else {}
+    old = config.get("sbert_ce_default_activation_function")
+    named = (saved.get("activation_fn"), inside.get("activation_fn"), old)
     return next((str(name).rpartition(".")[2] for name in named if name), None)

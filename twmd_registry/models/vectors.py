@@ -202,7 +202,7 @@ def _binary(path: Path, header: re.Match[bytes]) -> Iterator[tuple[str, np.ndarr
                 word += byte
             numbers = file.read(4 * width)
             if len(numbers) != 4 * width or not word.strip():
-                raise ModelError(f"{where}: expected a word and {width} numbers; the file is incomplete.")
+                raise ModelError(f"{where}: the file ends here, or has no word: expected {width} numbers per word.")
             vector = _finite(np.frombuffer(numbers, dtype="<f4").astype(np.float32), where)
             yield word.strip().decode("utf-8", errors="replace"), vector
         if file.read().strip():

@@ -65,10 +65,8 @@ def sentence_modules(folder: Path) -> list[SentenceModule]:
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(f"{path} is not a list of modules of sentence-transformers.") from error
     if root or network.rpartition(".")[2] != "Transformer":
-        raise ModelError(
-            f"{path} starts with {network} in {root or '.'!r}: sbert reads models that start with a Transformer in the "
-            "folder itself; for static vectors set vectors=raw and layer=0."
-        )
+        read = "sbert reads models that start with a Transformer in the folder itself"
+        raise ModelError(f"{path} starts with {network} in {root or '.'!r}: {read} (static vectors: set vectors=raw).")
     if (folder / SEQUENCE).is_file():
         found = _read_object(folder / SEQUENCE)
         modalities = found.get("modality_config")
