@@ -138,8 +138,8 @@ class Encoder(LoadedModel):
         readable = sorted(frozenset[int]().union(*(reading.numbers for reading in self._readings)))
         lacking = [k for k in layers if k not in readable] or layers
         asked, found = (", ".join(map(str, numbers)) or "none" for numbers in (lacking, readable))
-        alone = f"hidden states {asked} that depend on the text alone, only in {found}"
-        raise ModelError(f"model {self.files.label} has no token vectors in {alone}.")
+        vectors = "token vectors that depend on the text alone"
+        raise ModelError(f"model {self.files.label} has no {vectors} in hidden states {asked}, only in {found}.")
 
     def decode_tokens(self, ids: Sequence[int]) -> list[str]:
         """Return tokens as text, without the marks of word starts; a token without text as in the vocabulary."""

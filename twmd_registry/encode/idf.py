@@ -107,7 +107,8 @@ def find_idf(name: str, tokenizer: PreTrainedTokenizerFast) -> FittedPart[np.nda
     vocab = vocabulary_hash(tokenizer)
     if (other := part.about["tokenizer"]) != vocab:
         vocabularies = f"vocabulary {other}, this model's {vocab}"
-        raise ModelError(f"{path.name} was fitted for another tokenizer ({vocabularies}): fit it with 'twmd fit idf'.")
+        other_tokenizer = f"frequencies of another tokenizer ({vocabularies})"
+        raise ModelError(f"{path.name} holds {other_tokenizer}: fit them with 'twmd fit idf'.")
     return part
 
 
@@ -127,5 +128,5 @@ def read_idf(path: Path, size: int) -> FittedPart[np.ndarray]:
     except (OSError, KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path.name} is not a file of document frequencies written by 'twmd fit idf'.") from error
     if counts.min() < 0 or counts.max() > counts[-1]:
-        raise ModelError(f"{path.name} holds impossible counts of texts: fit it again with 'twmd fit idf'.")
+        raise ModelError(f"{path.name} holds counts below 0 or above the number of texts: fit it again.")
     return fitted

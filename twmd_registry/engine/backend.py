@@ -96,7 +96,8 @@ class Backend:
         if place and self.local_files and files.fingerprint in self.local_files.signed - {wanted}:
             files = by_name(paths=False)  # the place holds a part of another specification of the same record
         if wanted and wanted != files.fingerprint:
-            raise ModelError(f"{kind} {files.label} has the content @{files.fingerprint}, not @{wanted} as requested.")
+            contents = f"@{files.fingerprint} here, not @{wanted} as requested"
+            raise ModelError(f"{kind} {files.label} has the content {contents}.")
         return files
 
     @cached_property

@@ -252,7 +252,7 @@ def make_pairs(segments: Segments, spec: MetricSpec | None = None) -> Pairs:
     references = segments.references
     if spec and spec.against == "source":
         if segments.sources is None:
-            remedy = "pass one per prediction (sources=, --src FILE, or a column source)"
+            remedy = "pass sources, one per prediction (sources=, --src FILE, or a column source)"
             raise InputError(f"{spec.metric} compares predictions with their sources (against=source): {remedy}.")
         against, references = "source", _SingleReferences(segments.sources)
     elif spec and not all(references):

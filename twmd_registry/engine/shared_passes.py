@@ -144,7 +144,7 @@ def check_needs_no_sources(scorer: Scorer) -> None:
     against = next((member.requested.against for member in scorer.members if member.requested.against), None)
     if against:
         needs = f"against={scorer.requested.against or against} needs sources"
-        raise SpecError(f"{needs}, and this framework passes none: leave it out, or choose another preset.")
+        raise SpecError(f"{needs}, and this framework passes predictions and references only: leave it out.")
 
 
 class Batcher:

@@ -282,7 +282,8 @@ def check_base(adapter: ModelFiles, files: ModelFiles) -> None:
     is_known = isinstance(base, str) and HUB_ID.fullmatch(base) and not Path(base).exists()
     is_same = is_known and base.rpartition("/")[2] == files.name.rpartition("/")[2]
     if is_known and HUB_ID.fullmatch(files.name) and not is_same:
-        raise ModelError(f"adapter {adapter.name} was made for {base}, not for {files.name}.")
+        made = f"was made for {base}, not for {files.name}"
+        raise ModelError(f"adapter {adapter.name} {made}: it does not fit this model.")
 
 
 def merge(network: Any, adapter: ModelFiles, files: ModelFiles) -> Any:

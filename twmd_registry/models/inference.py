@@ -227,7 +227,7 @@ class LoadedModel:
         if requested is None:
             return self.limit
         if self.limit is not None and requested > self.limit:
-            most = f"{self.files.name} reads at most {self.limit} tokens (its model_max_length or its positions)"
+            most = f"{self.files.name} reads at most {self.limit}. Set truncation=cut:{self.limit}"
             raise SpecError(f"truncation to {requested} tokens is out of range: {most}.")
         if requested < self.shortest:
             least = f"expected at least {self.shortest}"
