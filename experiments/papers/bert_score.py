@@ -1,6 +1,6 @@
-"""Write the packaged table of bert_score's figures from an installed bert_score 0.3.13.
+"""The packaged table of bert_score's figures, from an installed bert_score 0.3.13.
 
-Run ``python -m experiments.papers.bert_score``. The figures are each model's layer, which its authors chose on WMT16;
+The figures are each model's layer, which its authors chose on WMT16;
 the default model of each language; and scores of unrelated texts by language, model and layer (precision, recall, F1).
 """
 
@@ -10,8 +10,6 @@ import csv
 import json
 from pathlib import Path
 from typing import Any
-
-from twmd_registry.registry.bert_score import TABLE
 
 ABOUT = {
     "source": "bert_score 0.3.13 (Zhang et al. 2020), https://github.com/Tiiiger/bert_score",
@@ -51,7 +49,3 @@ def write_table(figures: dict[str, Any]) -> str:
         for language, some in figures["baselines"].items()
     ]
     return text.removesuffix("\n}") + ',\n "baselines": {\n' + ",\n".join(languages) + "\n }\n}\n"
-
-
-if __name__ == "__main__":
-    TABLE.write_text(write_table(read_figures()), encoding="utf-8")

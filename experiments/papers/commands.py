@@ -19,7 +19,8 @@ from twmd_registry.cli.output import SUFFIXES, as_json, write_forms
 from twmd_registry.cli.terminal import printed, progress_bar, say
 from twmd_registry.comparison.text_table import MISSING, UNDEFINED, TextTable, as_text
 from twmd_registry.errors import FileError, InputError, SpecError
-from twmd_registry.judgments.sets import read_rated
+from twmd_registry.judgments.sets import FORMATS, HUB, check_named, read_rated
+from twmd_registry.registry.bert_score import TABLE
 from twmd_registry.registry.names import EMBEDDED_MODEL
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.paths import write_file
@@ -28,11 +29,22 @@ if TYPE_CHECKING:
     from experiments.papers.diagnosis import Diagnosis
 
 TEXTS = f"TEXTS are lines of text, a table, or DATA. {declare.RATED}"
+
+
+def _texts(value: str) -> Path | str:
+    """Return a file with texts as a path, or rated data as a name."""
+    form, colon, _ = value.partition(":")
+    if value in HUB or (colon and form in FORMATS):
+        check_named(value)
+        return value
+    return declare.existing_path(value)
+
+
 WORDS = {True: "pass", False: "fail", None: UNDEFINED}
 
 
 @command("diagnose", example="python -m experiments diagnose corpus.txt --set model=roberta-base -o out/", note=TEXTS)
-@declare.argument("texts", type=declare.TEXTS, metavar="TEXTS")
+@declare.argument("texts", type=declare.CheckedPath(_texts), metavar="TEXTS")
 @declare.columns
 @declare.keys("model")
 @declare.seed("Seed of the draw of word pairs")
@@ -238,3 +250,13 @@ def _run_diagnosis(experiment: Experiment, arguments: Arguments, options: RunOpt
         diagnosis = diagnose_words(experiment, arguments.data_dir, options, progress=progress, **encoder)
     name, about = short_name(diagnosis.model), f"{experiment.about} Here: "
     return _report_diagnosis(diagnosis, arguments, experiment.name, name, about=about, paper=experiment.properties)
+
+
+@command("figures", example="python -m experiments figures")
+def figures_command(_arguments: Arguments) -> int:
+    """Write the packaged table of bert_score's figures again, from an installed bert_score 0.3.13."""
+    from experiments.papers.bert_score import read_figures, write_table
+
+    write_file(TABLE, write_table(read_figures()).encode())
+    print(f"wrote {TABLE}")
+    return 0

@@ -8,7 +8,7 @@ import re
 import rich_click as click
 
 from experiments.protocols.submission import read_outputs, submission_files
-from experiments.protocols.tasks import RANKED, pairs_of_task, run_task
+from experiments.protocols.tasks import RANKED, pairs_of_task, read_divisions, run_task
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.metrics import make_scorers, options_of
@@ -16,7 +16,7 @@ from twmd_registry.cli.output import SUFFIXES, as_json
 from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.comparison.text_table import TextTable, as_text, between
 from twmd_registry.errors import FileError, SpecError
-from twmd_registry.judgments.official import read_divisions, read_official
+from twmd_registry.judgments.official import read_official
 from twmd_registry.judgments.sets import content_of, read_all_rated, read_rated, title_of
 from twmd_registry.metaeval.study import Study
 from twmd_registry.registry.names import SEGMENT_LEXICAL

@@ -19,7 +19,8 @@ import numpy as np
 
 from twmd_registry.comparison.text_table import UNDEFINED, TextTable, as_report
 from twmd_registry.errors import InputError
-from twmd_registry.judgments.official import LabelledScores, published_systems
+from twmd_registry.judgments.mt_metrics_eval import RATING, places_of, read_system_ratings
+from twmd_registry.judgments.official import LabelledScores, domain_places, parse_layout, published_systems
 from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.messages import collect_warnings
 from twmd_registry.metaeval.agreement import (
@@ -73,6 +74,19 @@ LEVELS: tuple[tuple[str, Averaging], ...] = (
 """What is correlated, and what correlations are averaged over."""
 TaskPart = dict[str, float]
 """A metric's ``value`` in a task, the task's ``weight``, and what is ``averaged``: a rank, or a value from 0 to 1."""
+
+
+def read_divisions(text: str, rated: RatedSegments) -> RatedSegments:
+    """Add domains, human authorship and ratings of systems by domain to rated data."""
+    _, pairs, keys = parse_layout(text, rated)
+    with_docs = {name: pair for name, pair in pairs.items() if pair.docs.is_file()}
+    segments, systems = places_of(rated.item or []), rated.system or []
+    people = [system in pairs[name].references for (name, _), system in zip(segments, systems, strict=True)]
+    domains = [with_docs[name].documents[number][0] if name in with_docs else "" for name, number in segments]
+    divided = rated._replace(domain=domains, by_person=people)
+    ending = f"{keys.get('rating', RATING)}.domain.score"
+    ratings = (rated.system_ratings or {}) | read_system_ratings(with_docs.values(), ending, domain_places(divided))
+    return divided._replace(system_ratings=ratings or None)
 
 
 class RankTask(NamedTuple):

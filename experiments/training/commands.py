@@ -100,8 +100,7 @@ def rate_command(arguments: Arguments) -> int:
     """
     from functools import reduce
 
-    from experiments.training.teacher import add_edits, check_teacher, rate, read_pairs, table_text
-    from twmd_registry.judgments.rated import join
+    from experiments.training.teacher import add_edits, check_teacher, join, rate, read_pairs, table_text
     from twmd_registry.train.data import TrainingData, check_held_out, check_readable
 
     tables = [TrainingData(path.name, read_pairs(path, columns_of(arguments))) for path in arguments.pairs]

@@ -16,7 +16,7 @@ from twmd_registry.engine.scorer import Scorer, score_segments
 from twmd_registry.engine.shared_passes import depends_on_neighbours
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.files.tables import Columns
-from twmd_registry.judgments.rated import RatedSegments, join, read_table_rows, select
+from twmd_registry.judgments.rated import RatedSegments, read_table_rows, select
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.progress import Progress
 from twmd_registry.registry.paths import write_file
@@ -25,6 +25,17 @@ EDITED = 4
 """One in so many editable pairs is edited."""
 CHUNK = 8192
 """Pairs that are rated at once; an interrupted run keeps the ratings of whole chunks."""
+
+
+def join(first: RatedSegments, second: RatedSegments) -> RatedSegments:
+    """Concatenate two data sets, without items and systems."""
+    return RatedSegments(
+        first.group + second.group,
+        first.predictions + second.predictions,
+        [*first.references, *second.references],
+        np.r_[first.ratings, second.ratings],
+        first.dropped + second.dropped,
+    )
 
 
 def read_pairs(path: Path, columns: Columns = Columns()) -> RatedSegments:  # noqa: B008 (immutable)

@@ -16,6 +16,7 @@ import pytest
 
 import twmd_registry
 from tests.conftest import Run
+from tests.registry.test_signature import canonical
 from twmd_registry.demo import answers, page
 from twmd_registry.demo.answers import (
     CENTERINGS,
@@ -44,7 +45,7 @@ from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metric_spec import AppliedSpec
 from twmd_registry.registry.names import EMBEDDED_MODEL, MULTILINGUAL_MODEL, CenteringKind, MetricName
 from twmd_registry.registry.presets import default_preset, presets
-from twmd_registry.registry.signature import Signature, canonical
+from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import make_spec
 
 

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from tests.conftest import Run
-from tests.registry.test_signature import DEPENDENT, VALUES, whole
+from tests.registry.test_signature import DEPENDENT, VALUES, canonical, whole
 from twmd_registry.errors import SignatureError
 from twmd_registry.registry.diff import compare_signatures, labels_of
 from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import presets
-from twmd_registry.registry.signature import Signature, canonical, parse_signature
+from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import make_spec
 
 TWMD = canonical(presets()[MetricName.TWMD, "embedded"])

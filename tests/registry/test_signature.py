@@ -17,9 +17,9 @@ from twmd_registry.registry.metric_spec import AppliedSpec, MetricSpec, Weighted
 from twmd_registry.registry.metrics import CATALOGUE, SENTENCE_KEYS, TAIL_KEYS
 from twmd_registry.registry.names import CENTERINGS, OUTPUTS, Dtype, MetricName, Multiref, Objective, Special, Vectors
 from twmd_registry.registry.options import PartKeys
-from twmd_registry.registry.presets import default_preset, presets
-from twmd_registry.registry.signature import CHANGES, VERSIONS, Signature, canonical, changes_between, parse_signature
-from twmd_registry.registry.spec import make_spec
+from twmd_registry.registry.presets import Preset, default_preset, presets
+from twmd_registry.registry.signature import CHANGES, VERSIONS, Signature, changes_between, parse_signature
+from twmd_registry.registry.spec import apply_preset, make_spec
 from twmd_registry.version import __version__
 
 R = random.Random(1)
@@ -182,6 +182,11 @@ def test_every_field_is_a_key_with_a_unique_short_name_in_signature_order() -> N
     assert len(set(shorts)) == len(shorts)
     assert all(0 < len(short) <= 2 for short in shorts)
     assert all(list(entry.keys) == sorted(entry.keys, key=order.index) for entry in CATALOGUE.values())
+
+
+def canonical(preset: Preset) -> Signature:
+    """Return the signature of a preset before scoring."""
+    return Signature(AppliedSpec.of(apply_preset(preset, {})))
 
 
 WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))

@@ -228,12 +228,6 @@ def _rated_data(value: str) -> str:
     return value
 
 
-def _texts(value: str) -> Path | str:
-    from twmd_registry.judgments.sets import is_rated_name
-
-    return _rated_data(value) if is_rated_name(value) else existing_path(value)
-
-
 def finite_number(value: str) -> float:
     """Parse a finite number from 0; raise click.BadParameter for anything else."""
     try:
@@ -250,8 +244,6 @@ FOLDER = CheckedPath(writable_folder, file_okay=False)
 INPUT = CheckedPath(existing_path)
 INPUT_FOLDER = CheckedPath(existing_path, file_okay=False)
 DATA = CheckedPath(_rated_data)
-TEXTS = CheckedPath(_texts)
-"""A file with texts, returned as a path, or rated data, returned as a name."""
 POSITIVE, COUNT, WIDTH = click.IntRange(min=1), click.IntRange(min=0), click.IntRange(0, 16)
 TYPES = {"FILE": FILE, "DIR": FOLDER, "DATA": DATA, "N": POSITIVE, "SEED": COUNT, "DIGITS": WIDTH, "X": finite_number}
 """Default types of options by metavar."""

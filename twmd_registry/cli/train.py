@@ -18,7 +18,6 @@ from twmd_registry.train.recipe import TRAINABLE, Loss, Recipe, Target
 if TYPE_CHECKING:
     from twmd_registry.engine.scorer import Scorer
 
-files = declare.argument("files", nargs=-1, required=True, type=declare.INPUT, metavar="FILE...")
 train_command = group(
     "train",
     "Train adapters on human ratings.",

@@ -14,7 +14,6 @@ from twmd_registry.files.lines import digest_of_file, visible_files
 from twmd_registry.files.score_files import read_score_file
 from twmd_registry.judgments.mt_metrics_eval import (
     GROUPINGS,
-    RATING,
     REFERENCE,
     SHOWN,
     SOURCE,
@@ -22,7 +21,6 @@ from twmd_registry.judgments.mt_metrics_eval import (
     places_of,
     read_mt_metrics_eval,
     read_scores,
-    read_system_ratings,
 )
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import parse_name
@@ -45,20 +43,7 @@ class LabelledScores(NamedTuple):
     systems: frozenset[tuple[str, str, float]] = frozenset()
 
 
-def read_divisions(text: str, rated: RatedSegments) -> RatedSegments:
-    """Add domains, human authorship and ratings of systems by domain to rated data."""
-    _, pairs, keys = parse_layout(text, rated)
-    with_docs = {name: pair for name, pair in pairs.items() if pair.docs.is_file()}
-    segments, systems = places_of(rated.item or []), rated.system or []
-    people = [system in pairs[name].references for (name, _), system in zip(segments, systems, strict=True)]
-    domains = [with_docs[name].documents[number][0] if name in with_docs else "" for name, number in segments]
-    divided = rated._replace(domain=domains, by_person=people)
-    ending = f"{keys.get('rating', RATING)}.domain.score"
-    ratings = (rated.system_ratings or {}) | read_system_ratings(with_docs.values(), ending, _domain_places(divided))
-    return divided._replace(system_ratings=ratings or None)
-
-
-def _domain_places(rated: RatedSegments) -> set[tuple[str, str]]:
+def domain_places(rated: RatedSegments) -> set[tuple[str, str]]:
     """Return every domain, as the group ``PAIR DOMAIN``, with each of its systems; nothing without domains."""
     rows = zip(rated.group, rated.domain or [], rated.system or [], strict=False)
     return {(f"{group} {domain}", system) for group, domain, system in rows if domain}
@@ -181,7 +166,7 @@ def published_systems(metrics: Sequence[object], rated: RatedSegments) -> list[d
         scores = dict[tuple[str, str], float]()
         if isinstance(metric, LabelledScores):
             scores = {(group, system): score for group, system, score in metric.systems}
-            places = _domain_places(rated).union(zip(rated.group, rated.system or [], strict=True))
+            places = domain_places(rated).union(zip(rated.group, rated.system or [], strict=True))
             derived[tuple(sorted(places - scores.keys()))].append(metric.label)
         result.append(scores)
     derived.pop((), None)

@@ -124,19 +124,6 @@ def select(rated: RatedSegments, rows: np.ndarray) -> RatedSegments:
     return rated._replace(**chosen, ratings=rated.ratings[rows], system_ratings=None)
 
 
-def join(first: RatedSegments, second: RatedSegments) -> RatedSegments:
-    """Concatenate two data sets, without items and systems."""
-    import numpy as np
-
-    return RatedSegments(
-        first.group + second.group,
-        first.predictions + second.predictions,
-        [*first.references, *second.references],
-        np.r_[first.ratings, second.ratings],
-        first.dropped + second.dropped,
-    )
-
-
 def read_table_rows(path: Path, *, quoted_tsv: bool = False) -> list[TableRow]:
     """Read the rows of a table; raise FileError if the suffix is none of `TABLE_SUFFIXES`."""
     form = form_of(path.name)

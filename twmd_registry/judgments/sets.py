@@ -57,12 +57,6 @@ def read_rated(text: str) -> RatedSegments:
     return read(path, **keys)
 
 
-def is_rated_name(text: str) -> bool:
-    """Return whether a word names rated data: a name of `HUB`, or one of `FORMATS` before a colon."""
-    form, colon, _ = text.partition(":")
-    return text in HUB or (bool(colon) and form in FORMATS)
-
-
 def check_named(text: str) -> None:
     """Check that rated data exist without reading them; argument and errors as for `read_rated`."""
     if text in HUB:

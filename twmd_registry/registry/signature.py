@@ -145,11 +145,6 @@ def describe_preset(preset: Preset, nrefs: int | None = None) -> str:
     return "|".join([*_write_fields(spec, blank=["model"] if is_open else []), *counted, f"version:{__version__}"])
 
 
-def canonical(preset: Preset) -> Signature:
-    """Return the signature of a preset before scoring; raise SpecError if it depends on a model."""
-    return Signature(AppliedSpec.of(apply_preset(preset, {})))
-
-
 _Field = tuple[str, int]
 """A field's value as written, and the column at which the field starts (from 1)."""
 

@@ -24,6 +24,7 @@ from experiments.protocols.tasks import (
     average_ranks,
     list_rank_tasks,
     rank_by_tasks,
+    read_divisions,
     run_task,
     share_weight,
 )
@@ -34,7 +35,7 @@ from tests.metaeval.pairwise import correlate_pairs
 from tests.metaeval.test_agreement import make_campaign
 from tests.metaeval.test_undefined import FLAT, GOOD, RATED, make_rated, published, replace_label
 from twmd_registry.errors import InputError
-from twmd_registry.judgments.official import LabelledScores, read_divisions
+from twmd_registry.judgments.official import LabelledScores
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated
 from twmd_registry.metaeval.study import Study
