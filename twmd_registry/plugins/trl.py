@@ -132,8 +132,8 @@ class Reward:
         rows = [empty if missing else entry for entry, missing in zip(column, absent, strict=True)]
         texts, references, _ = check_segments(answers, rows)
         if self._guard:
-            rows = zip(texts, (_text(prompt) or "" for prompt in prompts), references, strict=True)
-            texts = ["" if _is_degenerate(*row) else row[0] for row in rows]
+            all_three = zip(texts, (_text(prompt) or "" for prompt in prompts), references, strict=True)
+            texts = ["" if _is_degenerate(*row) else row[0] for row in all_three]
         scored = [row for row, missing in enumerate(absent) if not missing]
         if not scored:
             return [None] * len(texts)
