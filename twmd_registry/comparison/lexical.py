@@ -13,47 +13,47 @@ from twmd_registry.registry.names import LEXICAL_NAMES
 
 
 class Option(NamedTuple):
-    """An option of SacreBLEU: its argument, type (`yes_no`, `number`, or the name of BLEU's table) and default."""
+    """An option of SacreBLEU.
+
+    Attributes:
+        argument: Its name in Python.
+        type: ``yes_no``, ``number``, or the name of BLEU's table of values.
+        default: Its value if it is not set.
+        signed: Its field in a signature; of ``yes_no`` with the text that stands for yes.
+    """
 
     argument: str
     type: str
     default: str
+    signed: str
 
 
 OPTIONS: dict[str, dict[str, Option]] = {
     "bleu": {
-        "lowercase": Option("lowercase", "yes_no", "no"),
-        "tok": Option("tokenize", "TOKENIZERS", "13a"),
-        "smooth": Option("smooth_method", "SMOOTH_DEFAULTS", "exp"),
-        "smooth_value": Option("smooth_value", "number", ""),
-        "eff": Option("effective_order", "yes_no", "no"),
+        "lowercase": Option("lowercase", "yes_no", "no", "case:lc"),
+        "tok": Option("tokenize", "TOKENIZERS", "13a", "tok"),
+        "smooth": Option("smooth_method", "SMOOTH_DEFAULTS", "exp", "smooth"),
+        "smooth_value": Option("smooth_value", "number", "", ""),  # in brackets after smooth
+        "eff": Option("effective_order", "yes_no", "no", "eff:yes"),
     },
     "chrf": {
-        "lowercase": Option("lowercase", "yes_no", "no"),
-        "char_order": Option("char_order", "number", "6"),
-        "word_order": Option("word_order", "number", "0"),
-        "whitespace": Option("whitespace", "yes_no", "no"),
-        "eps_smoothing": Option("eps_smoothing", "yes_no", "no"),
+        "lowercase": Option("lowercase", "yes_no", "no", "case:lc"),
+        "char_order": Option("char_order", "number", "6", "nc"),
+        "word_order": Option("word_order", "number", "0", "nw"),
+        "whitespace": Option("whitespace", "yes_no", "no", "space:yes"),
+        "eps_smoothing": Option("eps_smoothing", "yes_no", "no", "eff:no"),
     },
     "ter": {
-        "normalized": Option("normalized", "yes_no", "no"),
-        "no_punct": Option("no_punct", "yes_no", "no"),
-        "asian_support": Option("asian_support", "yes_no", "no"),
-        "case_sensitive": Option("case_sensitive", "yes_no", "no"),
+        "normalized": Option("normalized", "yes_no", "no", "norm:yes"),
+        "no_punct": Option("no_punct", "yes_no", "no", "punct:no"),
+        "asian_support": Option("asian_support", "yes_no", "no", "asian:yes"),
+        "case_sensitive": Option("case_sensitive", "yes_no", "no", "case:mixed"),
     },
 }
 """Options by metric, in canonical order."""
-OTHER_NAMES = {
-    "tokenize": "tok",
-    "lc": "lowercase",
-    "smooth_method": "smooth",
-    "effective_order": "eff",
-    "nc": "char_order",
-    "nw": "word_order",
-    "space": "whitespace",
-    "norm": "normalized",
-    "asian": "asian_support",
-}
+OTHER_NAMES = {"lc": "lowercase", "nc": "char_order", "nw": "word_order", "space": "whitespace", "norm": "normalized"}
+OTHER_NAMES |= {"asian": "asian_support"}
+OTHER_NAMES |= {option.argument: name for options in OPTIONS.values() for name, option in options.items()}
 """Aliases of the options: SacreBLEU's Python arguments and signature keys."""
 MAX_NUMBER = 100
 """Largest numeric option, such as an n-gram order."""
@@ -150,28 +150,14 @@ def lexical_of_signature(signature: str) -> str | None:
     metric = next((name for name, title in LEXICAL_NAMES.items() if title == head), None)
     if metric is None:
         return None
-    method, _, value = stated.get("smooth", "exp").partition("[")
-    keys = {
-        "bleu": {"tok": stated.get("tok", "13a"), "smooth": method, "eff": stated.get("eff", "no")},
-        "chrf": {
-            "char_order": stated.get("nc", "6"),
-            "word_order": stated.get("nw", "0"),
-            "whitespace": stated.get("space", "no"),
-            "eps_smoothing": "no" if stated.get("eff", "yes") == "yes" else "yes",
-        },
-        "ter": {
-            "normalized": stated.get("norm", "no"),
-            "no_punct": "no" if stated.get("punct", "yes") == "yes" else "yes",
-            "asian_support": stated.get("asian", "no"),
-            "case_sensitive": "yes" if stated.get("case") == "mixed" else "no",
-        },
-    }[metric]
-    if metric != "ter":
-        keys["lowercase"] = "yes" if stated.get("case") == "lc" else "no"
-    if metric == "bleu" and value:
-        keys["smooth_value"] = value.removesuffix("]")
+    method, _, value = stated.pop("smooth", "exp").partition("[")
+    keys = {"smooth": method, "smooth_value": value.removesuffix("]")} if metric == "bleu" else {}
+    for name, option in OPTIONS[metric].items():
+        field, colon, yes = option.signed.partition(":")
+        if field in stated:
+            keys[name] = ("yes" if stated[field] == yes else "no") if colon else stated[field]
     try:
-        return canonical_lexical(";".join([metric, *(f"{key}={text}" for key, text in keys.items())]))
+        return canonical_lexical(";".join([metric, *(f"{key}={text}" for key, text in keys.items() if text)]))
     except SpecError:
         return None
 
