@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -78,7 +78,7 @@ def _fixed_point(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, temperature: f
     warm = max(temperature, 1.0)
     while warm > temperature:
         for _ in range(WARM_SWEEPS):
-            prices = _sweep(s, hyp, ref, prices, warm)[1]
+            prices = _sweep(s, hyp, ref, prices, warm).prices
         warm *= COOLING
     waiting = torch.arange(len(s), device=s.device)
     done: list[tuple[Tensor, Tensor]] = []
@@ -101,15 +101,16 @@ def _fixed_point(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, temperature: f
     return torch.cat([plan for _, plan in done])[order]
 
 
-def _sweep(
-    s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, prices: Tensor, temperature: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Do one sweep, rows last.
+class _Sweep(NamedTuple):
+    """The result of a sweep."""
 
-    Returns:
-        log p with exact row sums, shape (B, N, M); the next column prices, shape (B, 1, M); and the total deviation of
-        pi's column sums from the reference tokens' shares, shape (B,).
-    """
+    log_plan: Tensor  # log p with exact row sums; shape (B, N, M)
+    prices: Tensor  # The next column prices; shape (B, 1, M)
+    error: Tensor  # Total deviation of pi's column sums from the reference tokens' shares; shape (B,)
+
+
+def _sweep(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, prices: Tensor, temperature: float) -> _Sweep:
+    """Do one sweep, rows last."""
     present = (hyp.weights > 0)[:, :, None] & (ref.weights > 0)[:, None, :]
     log_plan = (s + prices) / temperature
     log_plan = log_plan - masked_logsumexp(log_plan, present, dim=2)  # (B, N, M)
@@ -118,4 +119,4 @@ def _sweep(
     target = ref.weights / m[:, None]  # (B, M)
     off = torch.where(present.any(1), log_sums.squeeze(1).exp() / n[:, None] - target, 0.0)  # (B, M)
     missing = torch.log(n / m)[:, None, None] - log_sums + ref.log_weights[:, None, :]
-    return log_plan, prices + temperature * missing, off.abs().sum(1)
+    return _Sweep(log_plan, prices + temperature * missing, off.abs().sum(1))

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import rich_click as click
 
@@ -199,10 +199,19 @@ def check_output(path: Path, arguments: Arguments) -> None:
     declare.check_output(path, [*arguments.references, *arguments.input, *scores, *filter(None, inputs)])
 
 
+class ScoredSystems(NamedTuple):
+    """The table of all scores, a function that makes its record, the scorers, and the results by system."""
+
+    comparison: SystemComparison
+    record: Callable[[], Record]
+    scorers: list[Scorer]
+    scores: list[list[ScoreSet]]
+
+
 def score_and_compare(
     tasks: list[ScoringTask], arguments: Arguments, resampling: Resampling, **shown: bool
-) -> tuple[SystemComparison, Callable[[], Record], list[Scorer], list[list[ScoreSet]]]:
-    """Return the table of all scores, a function that makes its record, the scorers, and the results by system."""
+) -> ScoredSystems:
+    """Score systems by all metrics of a command line, and compare them."""
     references = tasks[0].references
     _check_same_texts(tasks)
     compared = references if any(references) else None
@@ -240,7 +249,7 @@ def score_and_compare(
     sets = [(task.name, results) for task, results in zip(tasks, scores, strict=True)]
     about: dict[str, Any] = {"inputs": (*files_of(tasks), *score_files), "references": references}
     about |= {"seconds": seconds, "device": arguments.device, "comparison": table}
-    return table, partial(make_record, sets, **about), scorers, scores
+    return ScoredSystems(table, partial(make_record, sets, **about), scorers, scores)
 
 
 def _check_same_texts(tasks: list[ScoringTask]) -> None:

@@ -49,7 +49,7 @@ def _read(content: bytes, name: str) -> frozenset[str]:
         raise ModelError(f"stop words {name} cannot be read as UTF-8: {error}.") from error
     for number, line in enumerate(lines, 1):
         if len(line.split()) > 1:
-            raise ModelError(f"stop words {name}, line {number}: expected one word, got {line.strip()[:40]!r}.")
+            raise ModelError(f"stop words {name}, line {number}: expected one word per line, got {line.strip():.40}.")
     words = frozenset(line.strip().lower() for line in lines if line.strip())
     if not words:
         raise ModelError(f"stop words {name}: the file holds no word; expected one word per line.")

@@ -179,8 +179,16 @@ class PipelineRun:
         selection = select(view, encoded, items, self._encoder)
         tokens, units = make_units(view, encoded, selection, items, self._vector_sums().get(view))
         hypothesis, reference = (int(side[pair - chunk.start]) for side in (items.hyp, items.ref))
-        padded = self._padded[spec.padding][:, pair] if spec.padding else None
-        shares, s, plan = _align_items(spec, units, hypothesis, reference, padded)
+        x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in (hypothesis, reference))
+        if spec.padding:
+            of_pair = self._padded[spec.padding][:, pair].tolist()
+            x, y = (side._replace(padded=torch.tensor([own])) for side, own in zip((x, y), of_pair, strict=True))
+        if x.weights.any() and y.weights.any():
+            s = similarities(x, y, spec.distance)
+            shares, both = (x.shares, y.shares), plans(s, x, y, spec)
+        else:  # a text has no token to compare
+            s = x.weights.new_zeros(1, *(int(units.lengths[item]) for item in (hypothesis, reference)))
+            shares, both = (s.sum(2), s.sum(1)), (s, s)
         places = [positions_of(view, tokens, units, item) for item in (hypothesis, reference)]
         decode = self._encoder.decode_tokens
         read = [tuple(" ".join(decode(encoded.ids[unit].tolist())) for unit in of_text) for of_text in places]
@@ -190,10 +198,10 @@ class PipelineRun:
             score=score,
             hypothesis=read[0],
             reference=read[1],
-            hypothesis_shares=shares[0],
-            reference_shares=shares[1],
-            similarities=s,
-            plans={str(name): moved for name, moved in zip(names, plan, strict=False)},
+            hypothesis_shares=shares[0][0].cpu().numpy(),
+            reference_shares=shares[1][0].cpu().numpy(),
+            similarities=s[0].cpu().numpy(),
+            plans={name: plan[0].cpu().numpy() for name, plan in zip(names, both, strict=False)},
         )
 
     def sum_corpus(self) -> CorpusSums:
@@ -247,24 +255,6 @@ class PipelineRun:
         sides = [numbers[self._pairs.hyp], numbers[self._pairs.ref]]
         longest = [np.repeat(np.maximum.reduceat(side, starts), int(size))[: len(side)] for side in sides]
         return np.stack([side < most for side, most in zip(sides, longest, strict=True)])
-
-
-def _align_items(
-    spec: AppliedSpec, units: TokenVectors, hypothesis: int, reference: int, padded: np.ndarray | None
-) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]:
-    """Return the shares of both sides' tokens, S, and the plans of both sides; zeros where a text has no token to
-    compare.
-    """
-    x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in (hypothesis, reference))
-    if padded is not None:
-        x, y = (side._replace(padded=torch.tensor([own])) for side, own in zip((x, y), padded.tolist(), strict=True))
-    if x.weights.any() and y.weights.any():
-        s = similarities(x, y, spec.distance)
-        shares, both = (x.shares, y.shares), plans(s, x, y, spec)
-    else:
-        s = x.weights.new_zeros(1, *(int(units.lengths[item]) for item in (hypothesis, reference)))
-        shares, both = (s.sum(2), s.sum(1)), (s, s)
-    return [share[0].cpu().numpy() for share in shares], s[0].cpu().numpy(), [plan[0].cpu().numpy() for plan in both]
 
 
 BLOCK_CELLS = 1_000_000

@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.files.tables import TABLE_SUFFIXES, TableRow, form_of
@@ -61,12 +61,19 @@ def check_named(text: str) -> None:
     """Check that rated data exist without reading them; argument and errors as for `read_rated`."""
     if text in HUB:
         return
-    _, path, _ = parse_name(text)
-    if not is_there(path):
+    if not is_there(path := parse_name(text).path):
         raise FileError(f"{path}: {os.strerror(errno.ENOENT)}.")
 
 
-def parse_name(text: str) -> tuple[Callable[..., RatedSegments], Path, dict[str, str]]:
+class DataName(NamedTuple):
+    """The parts of a name of local data."""
+
+    read: Callable[..., RatedSegments]
+    path: Path
+    keys: dict[str, str]
+
+
+def parse_name(text: str) -> DataName:
     """Split the name of local data into reader, path and keys; raise SpecError for any other name."""
     form, colon, rest = text.partition(":")
     file = text.partition(",")[0]
@@ -84,7 +91,7 @@ def parse_name(text: str) -> tuple[Callable[..., RatedSegments], Path, dict[str,
             raise SpecError(f"{text}: expected {key}=VALUE once.")
         keys[key] = value
     path = ",".join(parts)
-    return FORMATS[form], Path(os.path.expanduser(path)), keys  # noqa: PTH111 (Path's raises for an unknown user)
+    return DataName(FORMATS[form], Path(os.path.expanduser(path)), keys)  # noqa: PTH111 (Path's raises for an unknown user)
 
 
 def content_of(rated: RatedSegments) -> str:

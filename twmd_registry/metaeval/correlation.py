@@ -177,8 +177,16 @@ def _make_correlation(statistic: Statistic, ratings: np.ndarray) -> Estimator:
     return estimate
 
 
-def pair_rows(items: Items) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a row, another row of the same item, and the item's number among items with pairs; shape (P,) each.
+class ItemPairs(NamedTuple):
+    """Pairs of rows of one item; arrays of shape (P,)."""
+
+    first: np.ndarray
+    second: np.ndarray
+    item: np.ndarray  # The item's number among items with pairs
+
+
+def pair_rows(items: Items) -> ItemPairs:
+    """Return all pairs of rows that belong to one item.
 
     >>> first, second, _ = pair_rows(["a", "b", "a", "c", "a"])
     >>> first.tolist(), second.tolist()
@@ -193,7 +201,7 @@ def pair_rows(items: Items) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         raise InputError(f"{count:,} pairs of segments exceed the limit of {MAX_PAIRS:,}: {hint}.")
     pairs = [np.stack([run[side] for side in np.triu_indices(len(run), 1)]) for run in runs]
     first, second = np.concatenate([np.zeros((2, 0), dtype=np.intp), *pairs], axis=1)
-    return first, second, np.repeat(np.arange(len(runs)), [pair.shape[1] for pair in pairs])
+    return ItemPairs(first, second, np.repeat(np.arange(len(runs)), [pair.shape[1] for pair in pairs]))
 
 
 def _ratio_of_sums(sums: np.ndarray, formula: Callable[..., Any], segments: int) -> CorrelationEstimate:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
+from typing import NamedTuple
 
 from twmd_registry.comparison.lexical import settings_of, warn_about_words
 from twmd_registry.errors import InputError, missing_extra
@@ -73,14 +74,18 @@ def _rouge(name: str, references: int) -> tuple[Callable[[str, list[str]], float
     return lambda text, texts: float(scorer.score_multi(texts, text)[name].fmeasure), signature
 
 
+class SideBySide(NamedTuple):
+    """Metrics as applied, the scores of each, and a warning for each that was trained or tuned on the data."""
+
+    applied: tuple[Compared, ...]
+    scored: tuple[LabelledScores, ...]
+    overlaps: tuple[str, ...]
+
+
 def score_side_by_side(
     metrics: Sequence[Compared], rated: RatedSegments, data: str, options: RunOptions, progress: Progress | None = None
-) -> tuple[tuple[Compared, ...], tuple[LabelledScores, ...], tuple[str, ...]]:
-    """Score every segment by every metric, encoding each text once per model.
-
-    Returns:
-        The metrics as applied, the scores of each, and a warning for each metric that was trained or tuned on `data`.
-    """
+) -> SideBySide:
+    """Score every segment by every metric, encoding each text once per model."""
     specs = [metric for metric in metrics if isinstance(metric, MetricSpec)]
     segments = len(rated.predictions)
     expect(progress, segments)
@@ -112,4 +117,4 @@ def score_side_by_side(
                 raise InputError(f"{metric.label} has {len(metric.scores)} published scores for {segments} segments.")
             scored[metric] = metric, metric
     applied, results = zip(*(scored[metric] for metric in metrics), strict=True)
-    return applied, results, overlaps
+    return SideBySide(applied, results, overlaps)

@@ -227,11 +227,13 @@ class LoadedModel:
         if requested is None:
             return self.limit
         if self.limit is not None and requested > self.limit:
-            most = f"{self.files.name} reads at most {self.limit}. Set truncation=cut:{self.limit}"
+            most = f"{self.files.name} reads at most {self.limit} tokens. Set truncation=cut:{self.limit}"
             raise SpecError(f"truncation to {requested} tokens is out of range: {most}.")
         if requested < self.shortest:
             least = f"expected at least {self.shortest}"
-            raise SpecError(f"truncation to {requested} tokens leaves no room for text: {least}.")
+            raise SpecError(
+                f"truncation to {requested} tokens leaves no room for text besides special tokens: {least}."
+            )
         return requested
 
     def place(self, network: Any) -> Any:

@@ -63,7 +63,7 @@ def _table_name(model: str) -> str:
     return name if owner in MOVED else model
 
 
-def baseline_of_layer(language: str, model: str, layer: int) -> tuple[float, float, float] | None:
+def baseline_of_layer(language: str, model: str, layer: int) -> tuple[float, ...] | None:
     """Return the precision, recall and F1 of unrelated texts of a language; None if nobody has measured them."""
     rows = figures()["baselines"].get(language, {}).get(_table_name(model), [])
     return tuple(rows[layer]) if 0 <= layer < len(rows) else None
