@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 from twmd_registry.errors import MissingExtraError, ModelError, install_command, pip_install
 from twmd_registry.models.fingerprint import (
-    largest_dimension,
     model_sha256,
     sentence_sha256,
     settings_of,
     settings_sha256,
+    tensors_in,
     weight_map,
 )
 from twmd_registry.models.large import MODULE, large_folder
@@ -303,7 +303,9 @@ def _check_sizes(adapter: ModelFiles) -> None:
         rank, ranks, repeats = (read_adapter_config(adapter, key) for key in ("r", "rank_pattern", "layer_replication"))
         highest = max([rank or 0, *(ranks or {}).values()])
         layers = sum(end - start for start, end in repeats or ())
-        too_large = highest > largest_dimension(adapter.folder / "adapter_model.safetensors") or layers > MAX_LAYERS
+        tensors = tensors_in(adapter.folder / "adapter_model.safetensors")
+        largest = max((size for tensor in tensors for size in tensor.shape), default=0)
+        too_large = highest > largest or layers > MAX_LAYERS
     except (TypeError, ValueError, AttributeError) as error:
         raise ModelError(f"adapter {adapter.name}: the ranks in its adapter_config.json are not numbers.") from error
     if too_large:

@@ -13,6 +13,7 @@ from twmd_registry.errors import ModelError
 from twmd_registry.registry.hashes import (
     LENGTH,
     SHARD_INDEX,
+    TensorEntry,
     digest_bytes,
     json_sha256,
     parse_json,
@@ -72,11 +73,11 @@ GENERIC = "PreTrainedTokenizerFast"
 """Class name of a tokenizer without its own class, which every version of transformers reads."""
 
 
-def largest_dimension(path: Path) -> int:
-    """Return the largest dimension of the tensors in a safetensors file; 0 for any other file."""
+def tensors_in(path: Path) -> list[TensorEntry]:
+    """Return the tensors in a safetensors file; none for any other file."""
     with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError), path.open("rb") as file:
-        return max((size for tensor in read_header(file) for size in tensor.shape), default=0)
-    return 0
+        return read_header(file)
+    return []
 
 
 def settings_of(path: Path) -> dict[str, Any] | None:
@@ -164,14 +165,7 @@ def settings_sha256(paths: Iterable[Path]) -> dict[str, str]:
 
 def weight_map(shards: Iterable[Path]) -> dict[str, str]:
     """Return the file of every tensor in some shards, by name, like a matching index."""
-    names: dict[str, str] = {}
-    for path in shards:
-        with (
-            contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError),
-            path.open("rb") as file,
-        ):
-            names.update((tensor.name, path.name) for tensor in read_header(file))
-    return names
+    return {tensor.name: path.name for path in shards for tensor in tensors_in(path)}
 
 
 def tokenizer_files(folder: Path) -> list[Path]:
