@@ -12,8 +12,6 @@ from types import FrameType
 
 from twmd_registry.errors import TwmdWarning
 
-_SHOWN_ROWS = 20
-"""Rows that a message lists."""
 _COLLECTED: ContextVar[list[str] | None] = ContextVar("_COLLECTED", default=None)
 
 
@@ -54,11 +52,15 @@ def replace_advice(message: str, replacements: Mapping[str, str]) -> str:
     return message
 
 
-def name_rows(rows: Iterable[int]) -> str:
-    """Write row numbers, at most the first 20."""
-    numbers = [*map(str, rows)]
-    more = len(numbers) - _SHOWN_ROWS
-    return ", ".join(numbers[:_SHOWN_ROWS]) + (f" and {more} more" if more > 0 else "")
+def listed(items: Iterable[object], most: int = 20) -> str:
+    """List the first items, and say how many there are more.
+
+    >>> listed([3, 5, 8], 2)
+    '3, 5 and 1 more'
+    """
+    texts = [*map(str, items)]
+    more = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def menu(word: str, choices: Iterable[object]) -> str:
@@ -67,11 +69,11 @@ def menu(word: str, choices: Iterable[object]) -> str:
     >>> menu("twdm", ["twmd", "sbert"])
     "did you mean 'twmd'? Choices: twmd, sbert"
     """
-    word, listed = word.strip("'"), [str(choice) for choice in choices]
-    longer = [choice for choice in listed if len(word) > 2 and word.lower() in choice.lower()]
-    close = longer or difflib.get_close_matches(word, listed, n=1)
+    word, names = word.strip("'"), [str(choice) for choice in choices]
+    longer = [choice for choice in names if len(word) > 2 and word.lower() in choice.lower()]
+    close = longer or difflib.get_close_matches(word, names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{hint}Choices: {', '.join(listed)}"
+    return f"{hint}Choices: {', '.join(names)}"
 
 
 def visible(text: str) -> str:
@@ -85,7 +87,7 @@ def no_column(names: Sequence[str], there: Iterable[str]) -> str:
     >>> no_column(["references", "reference"], ["prediction", "refrence"])
     "no column 'references' or 'reference'; did you mean 'refrence'? Choices: prediction, refrence"
     """
-    listed = list(there)
-    hints = [menu(name, listed) for name in names]
+    present = list(there)
+    hints = [menu(name, present) for name in names]
     hint = next((text for text in hints if text.startswith("did")), hints[0])
-    return f"no column {' or '.join(map(repr, names))}; {hint if listed else 'it has none'}"
+    return f"no column {' or '.join(map(repr, names))}; {hint if present else 'it has none'}"

@@ -14,7 +14,7 @@ from twmd_registry.errors import FileError, SpecError
 from twmd_registry.files.lines import read_nbest
 from twmd_registry.files.tables import USUAL_REFERENCES, Columns, check_quoted
 from twmd_registry.files.texts import STDIN, TextFile, read_file, read_references, read_sources, read_system
-from twmd_registry.messages import name_rows, warn
+from twmd_registry.messages import listed, warn
 from twmd_registry.record.content import InputFile
 from twmd_registry.registry.references import is_missing
 
@@ -148,7 +148,7 @@ def _rows_without_text(systems: Sequence[TextFile], references: Sequence[TextFil
     if references and len(cells) == len(references):  # lines of text are never missing
         missing.update(i for i, row in enumerate(zip(*cells, strict=False)) if all(map(is_missing, chain(*row))))
     if missing:
-        rows = name_rows(i + 1 for i in sorted(missing))
+        rows = listed(i + 1 for i in sorted(missing))
         many = f"{len(missing)} segment{'s' * (len(missing) > 1)}"
         warn(f"left out {many} of all systems, for want of a text, counted from 1: {rows}.")
     return sorted(missing)

@@ -15,7 +15,7 @@ import regex
 
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.errors import InputError
-from twmd_registry.messages import warn
+from twmd_registry.messages import listed, warn
 from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.names import UNKNOWN_SHARE, MetricName
 from twmd_registry.registry.presets import describe_model, presets, presets_of
@@ -132,10 +132,8 @@ def describe_small_samples(samples: Mapping[str, int]) -> str:
     small = [f"{name} n = {n}".strip() for name, n in samples.items() if n < RELIABLE_SAMPLE]
     if not small:
         return ""
-    named = ", ".join(small[:SHOWN_SAMPLES])
-    named += f" and {len(small) - SHOWN_SAMPLES} more" if len(small) > SHOWN_SAMPLES else ""
     what = f"tests, intervals and standard errors of fewer than {RELIABLE_SAMPLE} segments, items or systems"
-    return f"{what} are not reliable: {named}."
+    return f"{what} are not reliable: {listed(small, SHOWN_SAMPLES)}."
 
 
 FOREIGN_SHARE = 0.1

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from twmd_registry.errors import InputError, shown
-from twmd_registry.messages import name_rows, warn
+from twmd_registry.messages import listed, warn
 from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import Against
@@ -118,7 +118,7 @@ def _drop_missing(texts: dict[str, Any], first_row: int) -> dict[str, Any]:
         return texts | sides
     if len(missing) == len(rows):
         raise InputError(f"nothing to score: each of the {len(rows)} rows lacks a text.")
-    numbers = name_rows(row + first_row for row in missing)
+    numbers = listed(row + first_row for row in missing)
     warn(f"left out {len(missing)} of {len(rows)} rows, which lack a text: {numbers}.")
     kept = (values for values in rows if not any(map(is_missing, values)))
     return texts | dict(zip(sides, map(list, zip(*kept, strict=True)), strict=True))
@@ -193,7 +193,7 @@ def check_rows(
         rows.append(str.__str__(entry))
     if missing and not optional:
         first, *others = missing
-        also = f"; other rows without a text: {name_rows(others)}" if others else ""
+        also = f"; other rows without a text: {listed(others)}" if others else ""
         can_drop = name in {"predictions", "sources"}
         hint = f"Fill in what is missing{', or leave these rows out by drop_missing=True' if can_drop else ''}"
         raise InputError(f"{name}[{first}] must be a text; got {_describe(missing[first])}{also}. {hint}.")

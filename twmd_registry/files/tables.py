@@ -21,7 +21,7 @@ from twmd_registry.errors import FileError, SpecError, refuse_repeated_keys, sho
 from twmd_registry.files import compressed
 from twmd_registry.files.compressed import PACKED, PARQUET
 from twmd_registry.files.lines import decode, find_encoding_problem, read_lines
-from twmd_registry.messages import name_rows, no_column, warn
+from twmd_registry.messages import listed, no_column, warn
 from twmd_registry.registry.references import is_absent, is_missing, present_references
 
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # spreadsheets write ; if a comma is the decimal point
@@ -288,7 +288,7 @@ def check_present(rows: Sequence[TableRow], column: str) -> None:
     """Raise a FileError that names every row without a text in a column."""
     if missing := [row for row in rows if row.lacks(column)]:
         first, *others = missing
-        also = f"; other rows without a text: {name_rows(row.number for row in others)}" if others else ""
+        also = f"; other rows without a text: {listed(row.number for row in others)}" if others else ""
         hint = "Fill in what is missing, or leave these rows out (score, report: --drop-missing)"
         raise FileError(f"{first.where}: expected a text as {column}, not None{also}. {hint}.")
 

@@ -24,7 +24,7 @@ from twmd_registry.judgments.mt_metrics_eval import (
 )
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import parse_name
-from twmd_registry.messages import warn
+from twmd_registry.messages import listed, warn
 
 
 class LabelledScores(NamedTuple):
@@ -171,8 +171,7 @@ def published_systems(metrics: Sequence[object], rated: RatedSegments) -> list[d
         result.append(scores)
     derived.pop((), None)
     for missing, names in derived.items():
-        shown = ", ".join(f"{system} of {group}" for group, system in missing[:SHOWN])
-        shown += f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
+        shown = listed((f"{system} of {group}" for group, system in missing), SHOWN)
         what = f"no published score of some systems ({shown}); the mean over segments is used"
         warn(f"{', '.join(names)}: {what}.")
     return result

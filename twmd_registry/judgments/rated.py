@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.files.compressed import read_content
 from twmd_registry.files.tables import TABLE_SUFFIXES, TableRow, check_present, check_quoted, form_of, read_rows
-from twmd_registry.messages import menu, warn
+from twmd_registry.messages import listed, menu, warn
 from twmd_registry.registry.references import present_references
 
 if TYPE_CHECKING:  # a command checks its files before it loads numpy
@@ -89,12 +89,11 @@ def gather(read: Iterable[RatedRow], where: Path | str, unread: str = _UNRATED) 
                 both = f"{same} and {row.place} both rate item {row.item} of system {row.system}"
                 raise FileError(f"{where}: {both}: keep one of them, or their mean.")
     if left:
-        places = ", ".join(row.place for row in left[:_NAMED])
-        more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+        places = listed((row.place for row in left), _NAMED)
         lost = sorted({str(row.group) for row in left if row.group} - {str(row.group) for row in rows})
         nothing = f"; nothing is left of {', '.join(lost)}" if lost else ""
         name = where.name if isinstance(where, Path) else where
-        warn(f"{name}: {unread}, left out: {len(left)} ({places}{more}){nothing}.")
+        warn(f"{name}: {unread}, left out: {len(left)} ({places}){nothing}.")
     group, predictions, references, ratings, item, system, _, source, domain = map(list, zip(*rows, strict=True))
     references = [[texts] if isinstance(texts, str) else present_references(texts) for texts in references]
     if max(map(len, references)) == 1:

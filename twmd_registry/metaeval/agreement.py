@@ -14,7 +14,7 @@ import numpy as np
 from twmd_registry.engine.input_warnings import check_sample, warn_about_small_samples
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.judgments.rated import RatedSegments, require_labels
-from twmd_registry.messages import warn
+from twmd_registry.messages import listed, warn
 from twmd_registry.metaeval.correlation import (
     MIN_ROWS,
     PAIRWISE,
@@ -193,8 +193,7 @@ def measure_parts(
         except InputError as error:
             undefined.append(Undefined(name, len(rows), str(error)))
     if undefined:
-        names = ", ".join(f"{name} ({n} values: {reason})" for name, n, reason in undefined[:_SHOWN])
-        names += f" and {len(undefined) - _SHOWN} more" if len(undefined) > _SHOWN else ""
+        names = listed((f"{name} ({n} values: {reason})" for name, n, reason in undefined), _SHOWN)
         if not measured:
             raise UndefinedError(f"{statistic} is undefined everywhere: {names}.", undefined)
         which = f"{len(undefined)} of {len(parts)}"
