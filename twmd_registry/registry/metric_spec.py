@@ -13,11 +13,30 @@ from urllib.parse import quote, unquote
 
 from twmd_registry.errors import SpecError, check_types
 from twmd_registry.messages import menu
-from twmd_registry.registry import names
 from twmd_registry.registry.bert_score import language_of
 from twmd_registry.registry.hashes import LENGTH
 from twmd_registry.registry.keys import KEYS, LARGEST, NUMBER, SMALLEST, SpecKeys, Value, key
 from twmd_registry.registry.metrics import SENTENCE_KEYS, TAIL_KEYS, entry
+from twmd_registry.registry.names import (
+    Activation,
+    Against,
+    AggregationKind,
+    Distance,
+    Dtype,
+    First,
+    MetricName,
+    Multiref,
+    Objective,
+    Output,
+    Punctuation,
+    Special,
+    StopwordUnit,
+    Subwords,
+    Transform,
+    Units,
+    Unknown,
+    Vectors,
+)
 from twmd_registry.registry.values import CENTERING_PARTS, Aggregation, Centering, Idf, Layers, Truncation
 
 HASH = re.compile(rf"[0-9a-f]{{{LENGTH}}}")
@@ -45,45 +64,45 @@ class MetricSpec:
     may be named by path. A scorer turns the request into the `AppliedSpec`.
     """
 
-    metric: names.MetricName
+    metric: MetricName
     fingerprint: str | None
-    output: names.Output | None
+    output: Output | None
     members: tuple[WeightedSpec, ...]
     model: str | None
     revision: str | None
     adapter: str | None
     layer: Layers | None
     aggregation: Aggregation | None
-    special: names.Special | None
-    unknown: names.Unknown | None
-    subwords: names.Subwords | None
-    punctuation: names.Punctuation | None
+    special: Special | None
+    unknown: Unknown | None
+    subwords: Subwords | None
+    punctuation: Punctuation | None
     stopwords: str | None
-    stopword_unit: names.StopwordUnit | None
+    stopword_unit: StopwordUnit | None
     ngram: int | str | None
     idf: Idf | None
     centering: Centering
-    against: names.Against | None
+    against: Against | None
     source_weight: float | None
-    align: names.Units | None
+    align: Units | None
     padding: int | str | None
     temperature: float | None
     iterations: int | str | None
-    objective: names.Objective | None
-    distance: names.Distance | None
-    transform: names.Transform | None
-    vectors: names.Vectors | None
+    objective: Objective | None
+    distance: Distance | None
+    transform: Transform | None
+    vectors: Vectors | None
     normalize: bool | None
     prompt: str | None
-    activation: names.Activation | None
+    activation: Activation | None
     scale: float | None
-    first: names.First | None
+    first: First | None
     symmetric: bool | None
     clip: bool | None
     baseline: str | None
-    multiref: names.Multiref | None
+    multiref: Multiref | None
     truncation: Truncation
-    dtype: names.Dtype | None
+    dtype: Dtype | None
 
     def __init__(self, *, metric: str, fingerprint: str | None = None, **keys: Unpack[SpecKeys]) -> None:
         """Parse and check every value.
@@ -113,7 +132,7 @@ class MetricSpec:
                 members = _make_members(value, self._member_type)
             elif (parsed := found.parse(value)) != found.neutral:
                 values[name] = parsed
-        fixed = {"metric": names.MetricName(metric), "fingerprint": fingerprint, "members": members}
+        fixed = {"metric": MetricName(metric), "fingerprint": fingerprint, "members": members}
         typed = fixed | {name: _PARSED[name](value) if name in _PARSED else value for name, value in values.items()}
         typed["centering"] = _make_centering(values)
         for field in fields(self):
@@ -159,7 +178,7 @@ class MetricSpec:
     @property
     def reads_sentences(self) -> bool:
         """Whether texts become the model's own sentence vectors, which leaves keys of token vectors without effect."""
-        return self.metric is names.MetricName.SBERT and self.vectors is None
+        return self.metric is MetricName.SBERT and self.vectors is None
 
     @property
     def members_or_self(self) -> tuple[MetricSpec, ...]:
@@ -271,7 +290,7 @@ class WeightedSpec:
         is_number = isinstance(self.weight, int | float) and not isinstance(self.weight, bool)
         if not is_number or not SMALLEST <= self.weight <= LARGEST:
             raise SpecError(f"a weight is a number from {SMALLEST:g} to {LARGEST:g}, not {self.weight!r}.")
-        if self.spec.metric is names.MetricName.ENSEMBLE:
+        if self.spec.metric is MetricName.ENSEMBLE:
             raise SpecError("an ensemble cannot be a member of an ensemble.")
         object.__setattr__(self, "weight", float(self.weight))
 
@@ -313,7 +332,7 @@ class WrittenMember(NamedTuple):
     """A member as written, unchecked; `content` follows the ``@`` of its model, and is a fingerprint or a revision."""
 
     weight: float
-    metric: names.MetricName
+    metric: MetricName
     content: str | None
     keys: Mapping[str, str]
 
@@ -353,8 +372,8 @@ def _read_member(text: str, where: str, expected: str) -> WrittenMember:
     head, *parts = text.split(";")
     before, star, name = head.rpartition("*")
     metric, weight = name.strip(), before.strip() if star else "1"
-    choices = [name for name in names.MetricName if name != names.MetricName.ENSEMBLE]
-    if metric.partition("(")[0] == names.MetricName.ENSEMBLE:
+    choices = [name for name in MetricName if name != MetricName.ENSEMBLE]
+    if metric.partition("(")[0] == MetricName.ENSEMBLE:
         raise SpecError(f"{where}, {text!r}: an ensemble cannot be a member; {expected}.")
     if metric not in choices:
         raise SpecError(f"{where}, {text!r}: {menu(metric, choices)}; {expected}.")
@@ -376,7 +395,7 @@ def _read_member(text: str, where: str, expected: str) -> WrittenMember:
             keys[name] = unquote(value, errors="strict")
         except UnicodeDecodeError as error:
             raise SpecError(f"{where}: {part!r} is not percent-encoded UTF-8; write '%' as %25.") from error
-    return WrittenMember(float(weight), names.MetricName(metric), content, keys)
+    return WrittenMember(float(weight), MetricName(metric), content, keys)
 
 
 def _make_members(value: object, spec_type: type[MetricSpec]) -> tuple[WeightedSpec, ...]:
@@ -406,12 +425,12 @@ def _make_centering(values: Mapping[str, Any]) -> Centering:
     return Centering(kind, values.get("centering_size"), values.get("centering_side"), means)  # type: ignore[arg-type]
 
 
-def required_keys(metric: names.MetricName, values: Mapping[str, Value]) -> tuple[str, ...]:
+def required_keys(metric: MetricName, values: Mapping[str, Value]) -> tuple[str, ...]:
     """Return the keys that an applied specification with these values must set, in signature order."""
     used = {f"centering_{part}" for part in CENTERING_PARTS.get(values.get("centering"), ())}
     optional = {"revision", "adapter", "centering_size", "centering_side"} - used
     optional |= set() if values.get("against") == "both" else {"source_weight"}
-    if metric is names.MetricName.SBERT and "vectors" not in values:  # sentence vectors
+    if metric is MetricName.SBERT and "vectors" not in values:  # sentence vectors
         optional |= set(entry(metric).keys) - {"model", *TAIL_KEYS}
     return tuple(name for name in entry(metric).keys if name not in optional and KEYS[name].neutral is None)
 
@@ -420,12 +439,12 @@ def _conflicts(spec: MetricSpec) -> Iterator[str]:
     """Yield the reasons why values exclude each other."""
     several = spec.layer is not None and len(spec.layer.numbers) > 1
     if several and not spec.aggregation:
-        choices = ", ".join(get_args(names.AggregationKind))
+        choices = ", ".join(get_args(AggregationKind))
         yield f"layer={spec.layer} selects several layers: set aggregation to one of: {choices}"
     if spec.aggregation and not several:
         needed = f"aggregation={spec.aggregation} needs several layers, but layer={spec.layer} is one"
         yield f"{needed}: set 2-6, 1,3,6 or last:5, for example"
-    if spec.special == "partners" and (spec.ngram or spec.metric is not names.MetricName.BERTSCORE_CENTERED):
+    if spec.special == "partners" and (spec.ngram or spec.metric is not MetricName.BERTSCORE_CENTERED):
         yield "special=partners matches tokens as bert_score does: only for bertscore_centered without ngram"
     if spec.padding and spec.special != "partners":
         yield f"padding={spec.padding} matches tokens as bert_score does: set special=partners too"
@@ -433,7 +452,7 @@ def _conflicts(spec: MetricSpec) -> Iterator[str]:
         yield "centering=sentence makes the mean of raw vectors zero: use vectors=unit, or another centering"
     if spec.symmetric and spec.first:
         yield f"first={spec.first} has no effect with symmetric=yes, which reads both orders"
-    if spec.truncation.stride and spec.metric is names.MetricName.STSSCORE:
+    if spec.truncation.stride and spec.metric is MetricName.STSSCORE:
         yield "truncation=window averages a token's vectors, but stsscore has none: use cut or cut:N"
     if spec.source_weight is not None and spec.against != "both":
         yield f"source_weight has no effect with against={spec.against or 'reference'}: set against=both"
