@@ -50,7 +50,7 @@ def test_options_equal_sacrebleus_and_can_be_read_from_its_signature(name: str) 
     ("name", "words"),
     [
         ("bleu;tok=xx", "ja-mecab"),
-        ("chrf;char_order=0", "1 or more"),
+        ("chrf;char_order=0", "from 1 to 100"),
         ("bleu;foo=1", "no option 'foo'"),
         ("bleu;tok=zh;tokenize=13a", "twice"),
         ("bleu;lowercase=maybe", "yes or no"),

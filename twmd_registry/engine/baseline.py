@@ -104,7 +104,8 @@ def _baseline_of_language(language: str, spec: MetricSpec) -> Baseline:
     values = baseline_of_layer(language, str(spec.model), int(layer)) if layer.isdecimal() else None
     if values is None:
         where = f"layer {spec.layer} of {spec.model} and the language {language!r}"
-        raise ModelError(f"bert_score has no baseline for {where}: fit one ('twmd fit baseline'), or name a file.")
+        remedy = "fit one ('twmd fit baseline'), or name a file (baseline=FILE, baseline_path=FILE)"
+        raise ModelError(f"bert_score has no baseline for {where}: {remedy}.")
     return FittedPart(values, "", keys_of(spec))
 
 
