@@ -70,6 +70,7 @@ def test_pair_corpora_use_their_quoting_rules(tmp_path: Path) -> None:
     ("reader", "text", "words"),
     [
         (read_stsb, "a,b\n", "row 1: expected sentence1,sentence2,rating, without a header, not 2 fields"),
+        (read_stsb, "a,b,1\na, ,2\n", "row 2: expected two sentences, and one is empty"),
         (read_stsb, "a,b,1\na,b,nan\n", "row 2: expected a rating, a number from 0 to 5, not 'nan'"),
         (read_stsb, 'a,"' + "b" * 200_000, "row 1: a cell has more than 131,072 characters"),
         (read_wmt, '{"lang": "x", "candidate": null, "reference": "b"}', "row 1: expected a text as candidate, not"),

@@ -189,6 +189,10 @@ def test_activation_is_signed_and_a_different_training_activation_explained(tmp_
             assert score(folder).scores == pytest.approx([logit / 5 for logit in logits], abs=1e-6)
         score(folder, activation="sigmoid")  # no warning
         (folder / name).write_text(content)
+    for entry in ("x", {"activation_fn": 3}, {"activation_fn": "torch.nn.Nonsense"}, {"activation_fn": "os.system"}):
+        tiny.change_json(folder / "config.json", sentence_transformers=entry)
+        with pytest.raises(ModelError, match="expected a"):
+            score(folder)
     settings = {"activation_fn": "torch.nn.modules.activation.Tanh"}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
     with pytest.warns(TwmdWarning, match="does not offer Tanh"):

@@ -188,11 +188,19 @@ def test_each_distinct_text_is_encoded_once(folders: dict[str, Path], monkeypatc
         ("dense/modules.json", ('"sentence_transformers.', '"evil.'), "never run"),
         ("dense/modules.json", ("2_Dense", "../dense"), "expected a folder next to it"),
         ("dense/2_Dense/config.json", ("torch.nn.modules.activation.Tanh", "os.system"), "never run"),
-        ("dense/2_Dense/model.safetensors", None, "cannot be loaded"),
+        ("dense/2_Dense/model.safetensors", None, "2_Dense has no .safetensors file"),
+        ("cls/1_Pooling/config.json", None, "1_Pooling has no .json file"),
+        ("cls/1_Pooling/config.json", "{}", "Pooling lack"),
+        ("cls/1_Pooling/config.json", '{"pooling_mode": "clss"}', "did you mean 'cls'"),
+        ("cls/modules.json", ('.Pooling"', '.Poling"'), "did you mean 'Pooling'"),
+        ("cls/modules.json", ('.Pooling"', '.Dropout"'), "no Pooling"),
+        ("cls/modules.json", ('"1_Pooling"', '".."'), "expected a folder next to it"),
+        ("cls/modules.json", '[{"path": "", "type": "sentence_transformers.models.Transformer"}]', "no Pooling"),
         ("cls/config_sentence_transformers.json", ('"cosine"', '"maxsim"'), "maxsim"),
         ("cls/config_sentence_transformers.json", "[", "damaged"),
         ("cls/config_sentence_transformers.json", '{"truncate_dim": "8"}', "whole number"),
         ("cls/config_sentence_transformers.json", '{"default_prompt_name": "quary"}', "'quary', which is not"),
+        ("cls/sentence_bert_config.json", '{"do_lower_case": "no"}', "true or false"),
         ("cls/sentence_bert_config.json", '{"processing_kwargs": {"text": {"padding": true}}}', "processing_kwargs"),
         ("cls/sentence_bert_config.json", '{"modality_config": {"text": {"method": "get_text_features"}}}', "text"),
     ],
@@ -203,7 +211,7 @@ def test_damaged_and_hostile_folders_are_refused(
     kind, _, file = place.partition("/")
     folder = shutil.copytree(folders[kind], tmp_path / "model")
     if change is None:
-        (folder / file).rename(folder / file.replace("model.safetensors", "pytorch_model.bin"))
+        (folder / file).rename((folder / file).with_suffix(".bin"))
     elif isinstance(change, str):
         (folder / file).write_text(change, encoding="utf-8")
     else:

@@ -112,34 +112,53 @@ def test_evaluator_takes_any_metric_of_an_encoder_and_merges_adapters(metric: st
 def test_wrong_settings_are_refused_immediately() -> None:
     from twmd_registry.plugins.sentence_transformers import MetricEvaluator, WordMoverLoss
 
-    for metric, keys in (("stsscore", {}), ("ensemble", {}), ("twmd", {"model": "a"}), ("twmd", {"clip": "yes"})):
-        with pytest.raises(SpecError):
+    for metric, keys, words in (
+        ("stsscore", {}, "single encoder"),
+        ("ensemble", {}, "single encoder"),
+        ("twdm", {}, "did you mean 'twmd'"),
+        ("twmd", {"model": "a"}, "leave out model"),
+        ("twmd", {"revision": "a"}, "leave out revision"),
+        ("twmd", {"preset": "embedded-tuned"}, "has an adapter"),
+        ("twmd", {"device": "cuda:99"}, "device"),
+        ("twmd", {"clip": "yes"}, "clip"),
+    ):
+        with pytest.raises(SpecError, match=words):
             MetricEvaluator(FIRST, SECOND, RATINGS, metric, **keys)  # type: ignore[arg-type]
     for ratings in (
         RATINGS[1:],
         [*RATINGS[1:], math.nan],
         ["high", *RATINGS[1:]],
         None,
+        0.5,
+        dict(enumerate(RATINGS)),
         [1] * 6,
         [10**400, *RATINGS[1:]],
     ):
         with pytest.raises(InputError, match="ratings"):
             MetricEvaluator(FIRST, SECOND, ratings)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="at least 3 segments"):
+        MetricEvaluator(FIRST[:1], SECOND[:1], RATINGS[:1])
     with pytest.raises(SpecError, match="sources"):
         MetricEvaluator(FIRST, SECOND, RATINGS, against="source")
-    for wrong in ({"metric": "moverscore"}, {"temperature": 0}):
-        with pytest.raises(SpecError):
+    for wrong, words in (({"metric": "trwdm"}, "did you mean 'trwmd'"), ({"temperature": 0}, "temperature")):
+        with pytest.raises(SpecError, match=words):
             WordMoverLoss(None, **wrong)
 
 
-def test_labels_outside_0_and_1_are_refused_and_equal_scores_are_named(tmp_path: Path) -> None:
+def test_loss_refuses_what_is_not_one_label_per_pair_and_equal_scores_are_named(tmp_path: Path) -> None:
     from twmd_registry.plugins.sentence_transformers import MetricEvaluator, WordMoverLoss
 
     model = new_model(tmp_path / "base")
     columns = [model.tokenize(texts) for texts in (FIRST, SECOND)]
-    for labels in (torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 5.0]), torch.full((6,), math.nan), None):
+    loss, ratings = WordMoverLoss(model), torch.tensor(RATINGS)
+    for labels in (5 * ratings, torch.full((6,), math.nan), None, RATINGS, ratings[:1], ratings[0], ratings.view(2, 3)):
         with pytest.raises(InputError, match="from 0 to 1"):
-            WordMoverLoss(model)(columns, labels)
-    evaluator = MetricEvaluator(["a cat"] * 2, ["a cat"] * 2, [0.0, 1.0], **KEYS)
+            loss(columns, labels)
+    assert loss(columns, ratings[:, None]) == loss(columns, ratings)
+    empty = [{name: rows[:0] for name, rows in column.items()} for column in columns]
+    for wrong in (columns[:1], [*columns, columns[0]], [columns[0], model.tokenize(SECOND[:1])], empty):
+        with pytest.raises(InputError, match="compares"):
+            loss(wrong, ratings)
+    evaluator = MetricEvaluator(["a cat"] * 3, ["a cat"] * 3, [0.0, 0.5, 1.0], **KEYS)
     with pytest.warns(TwmdWarning, match="equal"):
         assert math.isnan(evaluator(model)["twmd_pearson"])

@@ -94,6 +94,8 @@ def test_data_are_checked_before_training(sets: Path, run: Run) -> None:
     assert "device 'cuda:7' is not available here" in run(f"{command} --device cuda:7")[2]
     (sets / "dev.csv").write_text(f"{RUSSIAN},{RUSSIAN},3.0\n" * 4, encoding="utf-8")
     assert "STS-B dev: 100% of the letters are in scripts that sentence-transformers" in run(command)[2]
+    (sets / "dev.csv").write_text("a cat sits,a cat sat,3.0\na cat,,3.0\n", encoding="utf-8")
+    assert "dev.csv, row 2: expected two sentences" in run(command)[2]
     (sets / "dev.csv").write_text("a cat sits,a cat sat,3.0\n" * 4, encoding="utf-8")
     assert "STS-B dev: ratings do not vary (all 4 are 3)" in run(command)[2]
     (sets / "dev.csv").unlink()

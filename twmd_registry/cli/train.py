@@ -9,6 +9,7 @@ from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.groups import group
 from twmd_registry.cli.metrics import make_scorers, options_of, parse_keys, parse_metrics
 from twmd_registry.errors import SpecError
+from twmd_registry.judgments.corpora import read_stsb
 from twmd_registry.judgments.sets import read_all_rated, title_of
 from twmd_registry.registry.names import Dtype
 from twmd_registry.registry.presets import name_preset
@@ -125,10 +126,11 @@ def stsscore_command(arguments: Arguments) -> int:
     model = parse_keys(arguments, ["model"]).get("model", "embedded")
     if arguments.full and arguments.siamese:
         raise SpecError("--full trains a cross-encoder, and --siamese an adapter with a line: remove one of them.")
+    sets = {name: read_stsb(arguments.folder / f"{name}.csv") for name in ("train", "dev")}  # before torch is loaded
     from twmd_registry.train.stsb import train_stsb
 
     signature, pearson = train_stsb(
-        arguments.folder,
+        sets,
         arguments.output,
         model=model,
         siamese=arguments.siamese,

@@ -166,15 +166,10 @@ def check_rows(
     """Return checked texts, or lists of texts where `nested` allows them, as plain strings: ``str()`` of a subclass (a
     member of an Enum) may return other characters. With `optional`, None is an absent text.
     """
-    values = _plain(values)
-    # Iteration yields rows in order: not for a text, a table (its columns), a mapping or a set.
-    unordered = isinstance(values, (str, bytes, Mapping, Set)) or hasattr(values, "columns")
-    if unordered or not isinstance(values, Iterable):
-        wanted = "a text or a list of texts" if name.endswith("]") else "a list of texts, one per segment"
-        raise InputError(f"{name} must be {wanted}; got {_describe(values)}.")
+    wanted = "a text or a list of texts" if name.endswith("]") else "a list of texts, one per segment"
     rows: list[Any] = []
     missing = dict[int, Any]()
-    for row, entry in enumerate(map(_plain, values), first_row):
+    for row, entry in enumerate(map(plain, check_ordered(values, name, wanted)), first_row):
         where = f"{name}[{row}]"
         if is_absent(entry):
             rows.append(None)
@@ -200,6 +195,17 @@ def check_rows(
     return rows
 
 
+def check_ordered(values: Any, name: str, wanted: str) -> Iterable[Any]:
+    """Return values whose iteration yields rows in order; raise InputError for others, such as a text, a table (its
+    columns), a mapping or a set.
+    """
+    values = plain(values)
+    unordered = isinstance(values, (str, bytes, Mapping, Set)) or hasattr(values, "columns")
+    if unordered or not isinstance(values, Iterable):
+        raise InputError(f"{name} must be {wanted}; got {_describe(values)}.")
+    return values
+
+
 def _warn_of_columns(references: Any, segments: int) -> None:
     """Warn of a square list of tuples, in which torch's default collation transposes lists of references."""
     rows = references if isinstance(references, list) else []
@@ -209,7 +215,7 @@ def _warn_of_columns(references: Any, segments: int) -> None:
         warn(f"references are {made}: then they are transposed. {remedy}. If they are right, make the tuples lists.")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a scalar of pyarrow or numpy as Python's value, and anything else as it is."""
     if hasattr(value, "as_py"):
         return value.as_py()

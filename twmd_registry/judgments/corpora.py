@@ -6,7 +6,7 @@ import functools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
 
@@ -163,9 +163,15 @@ def _read_subset(subset: str, sentences: Path, ratings: Path) -> list[RatedRow]:
         first, tab, second = pair.partition("\t")
         if not tab or "\t" in second:
             raise FileError(f"{sentences}, row {number}: expected two sentences separated by a tab, not {pair!r}.")
+        _check_sentences((first, second), f"{sentences}, row {number}")
         value = read_rating(rating, f"{ratings}, row {number}", 0, HIGHEST) if rating.strip() else None
         rows.append(RatedRow(subset, first, second, value, place=f"{subset}, row {number}"))
     return rows
+
+
+def _check_sentences(pair: Sequence[str], where: str) -> None:
+    if not all(sentence.strip() for sentence in pair):
+        raise FileError(f"{where}: expected two sentences, and one is empty: fill it in, or leave the row out.")
 
 
 def read_stsb(path: Path) -> RatedSegments:
@@ -177,6 +183,7 @@ def read_stsb(path: Path) -> RatedSegments:
             raise FileError(
                 f"{where}: expected sentence1,sentence2,rating, without a header, not {len(fields)} fields."
             )
+        _check_sentences(fields[:2], where)
         rows.append(RatedRow("stsb", fields[0], fields[1], read_rating(fields[2], where, 0, HIGHEST)))
     return gather(rows, path)
 

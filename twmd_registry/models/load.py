@@ -181,6 +181,8 @@ def _reason(error: Exception) -> str:
         return "its weights do not have the shapes in its config.json."
     if isinstance(error, KeyError):
         return f"KeyError: {text}."
+    if lacking := re.fullmatch(r"(\w+)\.__init__\(\) missing \d+ required positional arguments?: (.+)", text):
+        return f"the settings of its {lacking[1]} lack {lacking[2]}."
     first, *others = text.strip().splitlines() or [type(error).__name__]
     return f"{first} {others[0].strip()}" if others and first.endswith(":") else first
 

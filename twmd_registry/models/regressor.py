@@ -16,7 +16,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from twmd_registry.errors import ModelError
+from twmd_registry.errors import ModelError, shown
 from twmd_registry.models import probe
 from twmd_registry.models.files import HEAD_FILE, ModelFiles, adapter_content, merge, read_adapter_config, reading
 from twmd_registry.models.fingerprint import settings_of
@@ -237,11 +237,22 @@ def _keep_ties_apart(model: Any, network: Any, files: ModelFiles) -> None:
 
 
 def trained_activation(folder: Path) -> str | None:
-    """Return the class name of the activation a cross-encoder was trained with, if its folder names one."""
+    """Return the class name of the activation a cross-encoder was trained with, if its folder names one.
+
+    Raises:
+        ModelError: The entry does not name a class of ``torch.nn``, or is not where it belongs.
+    """
     paths = (folder / name for name in ("config.json", PIPELINE))
     config, saved = ((settings_of(path) if path.is_file() else None) or {} for path in paths)
-    inside = config.get("sentence_transformers")
-    inside = inside if isinstance(inside, dict) else {}
+    inside = config.get("sentence_transformers") or {}
+    if not isinstance(inside, dict):
+        raise ModelError(f"{folder / 'config.json'}: sentence_transformers is {shown(inside)}: expected an object.")
     old = config.get("sbert_ce_default_activation_function")
-    named = (saved.get("activation_fn"), inside.get("activation_fn"), old)
-    return next((str(name).rpartition(".")[2] for name in named if name), None)
+    named = next((name for name in (saved.get("activation_fn"), inside.get("activation_fn"), old) if name), None)
+    if named is None:
+        return None
+    library, _, activation = named.rpartition(".") if isinstance(named, str) else ("", "", "")
+    if library.partition(".")[0] != "torch" or not hasattr(torch.nn, activation):
+        expected = "a class of torch, such as torch.nn.modules.linear.Identity"
+        raise ModelError(f"{folder}: its activation_fn is {shown(named)}: expected {expected}.")
+    return activation

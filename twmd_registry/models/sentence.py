@@ -185,7 +185,7 @@ def load_pipeline(files: ModelFiles, encoder: Any, dtype: str) -> Any:
     with opened(files, f"model {files.label}", sentence_content) as folder:
         modules, settings = sentence_modules(files.folder), pipeline_settings(files.folder)
         if modules:
-            listed = [("Transformer", ""), *((module.type.rpartition(".")[2], module.place) for module in modules)]
+            listed = [("Transformer", ""), *((module.name, module.place) for module in modules)]
             types = [
                 # This class name works in every version of the library.
                 {"idx": k, "name": str(k), "path": place, "type": f"sentence_transformers.models.{name}"}

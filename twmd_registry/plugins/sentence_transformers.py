@@ -15,11 +15,12 @@ from torch.nn.functional import mse_loss, normalize
 
 from twmd_registry.align import align, combine_sides, similarities
 from twmd_registry.comparison.external import check_scores
-from twmd_registry.engine.pairs import check_segments
+from twmd_registry.engine.pairs import check_ordered, check_segments, plain
 from twmd_registry.engine.scorer import load
 from twmd_registry.engine.shared_passes import check_needs_no_sources
-from twmd_registry.errors import InputError, SpecError
-from twmd_registry.messages import collect_warnings, warn
+from twmd_registry.errors import InputError, SpecError, shown
+from twmd_registry.messages import collect_warnings, menu, warn
+from twmd_registry.models.load import pick_device
 from twmd_registry.models.sentence import moved_module
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import MetricKeys
@@ -31,6 +32,10 @@ STATISTICS: dict[str, Callable[..., Any]] = {
     "spearman": stats.spearmanr,
     "kendall": stats.kendalltau,
 }
+
+ENCODER_METRICS = tuple(name for name in MetricName if name not in {MetricName.STSSCORE, MetricName.ENSEMBLE})
+MIN_SEGMENTS = 3
+"""Least segments for a correlation, which for two is always 1 or -1."""
 
 
 class MetricEvaluator(moved_module("evaluation").SentenceEvaluator):  # type: ignore[misc]
@@ -69,25 +74,36 @@ class MetricEvaluator(moved_module("evaluation").SentenceEvaluator):  # type: ig
             keys: Keys of the metric (``layer=6``) and run options, but no model.
 
         Raises:
-            SpecError: A metric without a single encoder, or keys that it does not use.
-            InputError: Texts and ratings do not fit each other.
+            SpecError: A metric without a single encoder, a preset with an adapter, or keys that it does not use.
+            InputError: Texts and ratings do not fit each other, or the ratings have no correlation.
         """
         super().__init__()
-        if metric not in set(MetricName) - {MetricName.STSSCORE, MetricName.ENSEMBLE}:
-            raise SpecError(f"{metric} does not score with a single encoder, the model in training: choose another.")
-        if keys.get("model") is not None or keys.get("adapter") is not None:
-            raise SpecError("the model in training is scored: leave out model and adapter.")
+        if metric not in ENCODER_METRICS:
+            choices = menu(str(metric), ENCODER_METRICS)
+            raise SpecError(f"{shown(metric)} does not score with a single encoder, the model in training; {choices}.")
+        if fixed := [key for key in ("model", "adapter", "revision") if keys.get(key) is not None]:
+            raise SpecError(f"the model in training is scored: leave out {', '.join(fixed)}.")
         self._segments = check_segments(predictions, references)
-        numbers = ratings.tolist() if hasattr(ratings, "tolist") else [*(ratings or ())]
-        numbers = [float(number) if isinstance(number, bool) else number for number in numbers]
+        rows = check_ordered(ratings, "ratings", "a list of numbers, one per segment")
+        numbers = [float(number) if isinstance(number, bool) else number for number in map(plain, rows)]
         check_scores("ratings", numbers, len(self._segments.predictions))
         self._ratings = [float(number) for number in numbers]
-        if len(set(self._ratings)) < 2:
-            raise InputError(f"all {len(self._ratings)} ratings are equal: a correlation needs different ones.")
+        if len(numbers) < MIN_SEGMENTS or len(set(self._ratings)) < 2:
+            needs = f"a correlation needs at least {MIN_SEGMENTS} segments, and ratings that vary"
+            raise InputError(
+                f"{needs}; got {len(numbers)} ratings, from {min(self._ratings):g} to {max(self._ratings):g}."
+            )
         self._metric, self._keys = str(metric), dict[str, Any](keys)
         self._preset = preset or ("published" if metric == MetricName.SBERT else "paper")
         # Raises SpecError now, not after an epoch; loads no model.
-        check_needs_no_sources(load(self._metric, self._preset, **{**self._keys, "model": "model"}))
+        scorer = load(self._metric, self._preset, **{**self._keys, "model": "model"})
+        check_needs_no_sources(scorer)
+        if adapter := scorer.requested.adapter:
+            raise SpecError(
+                f"preset {self._preset!r} has an adapter, {adapter}, for a model of its own, not for the model in "
+                "training: choose a preset without one, such as 'paper'."
+            )
+        pick_device(scorer.options.device)
         self.signature: str | None = None
         self.name = name
         self.primary_metric = f"{name}_{metric}_pearson" if name else f"{metric}_pearson"
@@ -179,20 +195,36 @@ class WordMoverLoss(nn.Module):
     ) -> None:
         """Store model and settings; raise SpecError for impossible ones."""
         super().__init__()
-        if metric not in {MetricName.TWMD, MetricName.TRWMD}:
-            raise SpecError(f"the loss of {metric} has no plan with a temperature: expected twmd or trwmd.")
+        if metric not in (MetricName.TWMD, MetricName.TRWMD):
+            choices = menu(str(metric), (MetricName.TWMD, MetricName.TRWMD))
+            raise SpecError(f"{shown(metric)} is not a metric with a temperature; {choices}.")
         self.model = model
         keys: dict[str, Any] = {"model": "model", "centering": "none", "temperature": temperature}
         self._spec = make_spec(metric, "paper", **keys, iterations=iterations)
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
-        """Return the loss of a batch; `labels` has shape (B,)."""
-        sides = [self._read(features) for features in sentence_features]
-        if len(sides) != 2:
-            raise InputError(f"WordMoverLoss compares two columns of texts, not {len(sides)}.")
-        if labels is None or not bool(((labels >= 0) & (labels <= 1)).all()):
-            raise InputError(f"WordMoverLoss needs ratings from 0 to 1 as labels, not {labels}: scale them.")
-        x, y = sides
+        """Return the loss of a batch; `labels` has shape (B,) or (B, 1).
+
+        Raises:
+            SpecError: The model has no token vectors.
+            InputError: Not two columns of equally many texts, or not one label from 0 to 1 for each pair.
+        """
+        columns = [*sentence_features]
+        if len(columns) != 2:
+            raise InputError(f"WordMoverLoss compares two columns of texts, not {len(columns)}.")
+        if not all("attention_mask" in column for column in columns):
+            raise SpecError("WordMoverLoss trains token vectors, and this model has none: use a Transformer.")
+        rows, others = (len(column["attention_mask"]) for column in columns)
+        if rows != others or not rows:
+            raise InputError(f"WordMoverLoss compares texts in pairs, not {rows} texts with {others}.")
+        if not isinstance(labels, Tensor) or labels.shape not in {(rows,), (rows, 1)}:
+            found = f"shape {tuple(labels.shape)}" if isinstance(labels, Tensor) else shown(labels)
+            raise InputError(
+                f"WordMoverLoss needs one label, a rating from 0 to 1, for each of {rows} pairs, not {found}."
+            )
+        if not bool(((labels >= 0) & (labels <= 1)).all()):
+            raise InputError(f"WordMoverLoss needs ratings from 0 to 1 as labels, not {labels.tolist()}: scale them.")
+        sides = x, y = [self._read(column) for column in columns]
         selves = (align(similarities(side, side), side, side, self._spec)[0] for side in sides)
         f1 = combine_sides(align(similarities(x, y), x, y, self._spec), tuple(selves))[2]  # type: ignore[arg-type]
         return mse_loss(f1, labels.to(f1.dtype).view(-1))

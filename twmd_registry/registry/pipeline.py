@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import ModelError
+from twmd_registry.messages import menu
 from twmd_registry.registry.hashes import parse_json, tensors_sha256
 
 MODULES, SEQUENCE, PIPELINE = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
@@ -37,6 +40,17 @@ _POOLING = {
     "pooling_mode_lasttoken": "lasttoken",
 }
 """Pooling names before and since sentence-transformers 5.4, in the order of their vectors."""
+_PARTS: dict[str, tuple[str, ...]] = {
+    "Dropout": (),
+    "Normalize": (),
+    "Pooling": (".json",),
+    **dict.fromkeys(
+        ("CNN", "Dense", "LayerNorm", "LSTM", "WeightedLayerPooling", "WordWeights"), (".json", ".safetensors")
+    ),
+}
+"""Modules after the network, and the types of files that each needs."""
+_OF_SENTENCES = ("Dense", "Dropout", "LayerNorm", "Normalize")
+"""Modules that read sentence vectors, unless ``module_input_name`` says otherwise."""
 _MEAN = ("Pooling", {"include_prompt": True, "modes": ["mean"]}, None)
 PLAIN = _PIPELINE_KEYS | {"modules": [_MEAN]}
 
@@ -44,7 +58,7 @@ PLAIN = _PIPELINE_KEYS | {"modules": [_MEAN]}
 class SentenceModule(NamedTuple):
     """A module after the network of a sentence-transformers model: class, place in the folder, files."""
 
-    type: str
+    name: str
     place: str
     files: list[Path]
 
@@ -53,8 +67,8 @@ def sentence_modules(folder: Path) -> list[SentenceModule]:
     """List the modules after the network of a sentence-transformers model, from ``modules.json``; none without it.
 
     Raises:
-        ModelError: The file is damaged, names code outside the library, or the network is not in the folder itself, or
-            has settings that are not applied.
+        ModelError: The file is damaged, names code outside the library or an unknown module, a module's files are
+            missing, or the network is not in the folder itself or has settings that are not applied.
     """
     path = folder / MODULES
     if not path.is_file():
@@ -74,14 +88,21 @@ def sentence_modules(folder: Path) -> list[SentenceModule]:
         for key, only in _FIXED.items():
             if (value := found.get(key) or only) != only:
                 raise ModelError(f"{folder / SEQUENCE} sets {key} to {value}: sbert reads only models with {only}.")
+    modules: dict[str, SentenceModule] = {}
     for module_type, place in others:
+        name = module_type.rpartition(".")[2]
         if not module_type.startswith(_LIBRARY):
             raise ModelError(f"{path} names remote code {module_type!r}, which is never run: expected {_LIBRARY}...")
-        if Path(place).name != place:
-            raise ModelError(f"{path} names {place!r}: expected a folder next to it.")
-    suffixes = {".json", ".safetensors"}
-    files = {place: sorted(f for f in (folder / place).glob("*") if f.suffix in suffixes) for _, place in others}
-    return [SentenceModule(module_type, place, files[place]) for module_type, place in others]
+        if name not in _PARTS:
+            raise ModelError(f"{path} names the module {name!r}, which sbert does not read; {menu(name, _PARTS)}.")
+        if Path(place).name != place or place in {"", "..", *modules}:
+            raise ModelError(f"{path} names {place!r}: expected a folder next to it, another for each module.")
+        files = sorted(file for file in (folder / place).glob("*") if file.suffix in {".json", ".safetensors"})
+        if missing := set(_PARTS[name]) - {file.suffix for file in files}:
+            lacks = " and no ".join(f"{suffix} file" for suffix in sorted(missing))
+            raise ModelError(f"{folder / place} has no {lacks}, which its {name} needs: fetch or save the model again.")
+        modules[place] = SentenceModule(name, place, files)
+    return [*modules.values()]
 
 
 def pipeline_settings(folder: Path) -> dict[str, Any]:
@@ -94,6 +115,10 @@ def pipeline_settings(folder: Path) -> dict[str, Any]:
     prompts = settings["prompts"]
     if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
         raise ModelError(f"{folder / PIPELINE}: expected prompts that are texts.")
+    if not isinstance(settings["do_lower_case"], bool):
+        raise ModelError(
+            f"{folder / SEQUENCE}: do_lower_case is {settings['do_lower_case']!r}: expected true or false."
+        )
     for name in ("max_seq_length", "truncate_dim"):
         number = settings[name]
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
@@ -112,10 +137,23 @@ def describe_pipeline(folder: Path) -> dict[str, Any]:
     settings = pipeline_settings(folder)
     if settings["truncate_dim"] is None:
         del settings["truncate_dim"]
-    modules = [(module.type.rpartition(".")[2], *_describe_module(module)) for module in sentence_modules(folder)]
+    modules = [(module.name, *_describe_module(module)) for module in sentence_modules(folder)]
+    _check_pooling(folder, modules)
     if settings["similarity_fn_name"] == "cosine" and modules and modules[-1][0] == "Normalize":
         modules.pop()  # a cosine normalises anyway
     return settings | {"modules": modules or [_MEAN], "max_seq_length": None}  # signatures show the applied limit
+
+
+def _check_pooling(folder: Path, modules: Sequence[tuple[str, dict[str, Any], str | None]]) -> None:
+    """Refuse a model whose modules make no sentence vector, or need one before it is made."""
+    kind = (_read_object(folder / PIPELINE) if (folder / PIPELINE).is_file() else {}).get("model_type")
+    if not (folder / MODULES).is_file() or (not modules and kind not in (None, "SentenceTransformer")):
+        return  # the library adds mean pooling
+    before = [*takewhile(lambda module: module[0] != "Pooling", modules)]
+    early = [name for name, config, _ in before if name in _OF_SENTENCES and "module_input_name" not in config]
+    if early or len(before) == len(modules):
+        place = f" before {early[0]}" if early else ""
+        raise ModelError(f"{folder / MODULES} names no Pooling{place}: nothing turns a text's token vectors into one.")
 
 
 def _describe_module(module: SentenceModule) -> tuple[dict[str, Any], str | None]:
@@ -127,9 +165,12 @@ def _describe_module(module: SentenceModule) -> tuple[dict[str, Any], str | None
     activation = str(config.get("activation_function", "torch."))
     if not activation.startswith("torch."):
         raise ModelError(f"{module.place}/config.json names remote code {activation!r}, which is never run.")
-    if module.type.endswith("Pooling"):
-        named = config.get("pooling_mode") or [mode for name, mode in _POOLING.items() if config.get(name)]
-        modes = [named] if isinstance(named, str) else named or ["mean"]
+    if module.name == "Pooling":
+        named = config.get("pooling_mode") or [mode for name, mode in _POOLING.items() if config.get(name)] or "mean"
+        modes = named if isinstance(named, list) else [named]
+        if wrong := [mode for mode in modes if mode not in [*_POOLING.values()]]:
+            known = menu(str(wrong[0]), _POOLING.values())
+            raise ModelError(f"{module.place}/config.json: unknown pooling_mode {wrong[0]!r}; {known}.")
         config = {"include_prompt": config.get("include_prompt", True), "modes": modes}
     config = {key: value for key, value in config.items() if value != "sentence_embedding"}  # was omitted formerly
     weights = [file for file in module.files if file.suffix == ".safetensors"]

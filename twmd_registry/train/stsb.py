@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from twmd_registry.engine.scorer import load
-from twmd_registry.judgments.corpora import HIGHEST, read_stsb
+from twmd_registry.judgments.corpora import HIGHEST
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.overlap import TRAINING_DATA, write_hashes
 from twmd_registry.models.files import ModelFiles, find_sentence_model
@@ -36,7 +36,7 @@ WARM_UP_STEPS = 100
 
 
 def train_stsb(
-    folder: Path,
+    sets: Mapping[str, RatedSegments],
     output: Path,
     *,
     model: str = EMBEDDED_MODEL,
@@ -46,7 +46,7 @@ def train_stsb(
     any_language: bool = False,
     device: str = "auto",
 ) -> tuple[str, float]:
-    """Fine-tune a model on STS-B's ``train.csv``, choose the epoch on ``dev.csv``, and save it.
+    """Fine-tune a model on STS-B's ``train``, choose the epoch on ``dev``, and save it.
 
     An adapter is saved, in the number format `dtype`, or with ``recipe.full`` the whole cross-encoder.
 
@@ -55,12 +55,12 @@ def train_stsb(
     """
     require_training()
     check_output(output, resume=False)
-    from transformers import set_seed
-
-    data = {name: TrainingData(f"STS-B {name}", read_stsb(folder / f"{name}.csv")) for name in ("train", "dev")}
+    data = {name: TrainingData(f"STS-B {name}", rated) for name, rated in sets.items()}
     for source in data.values():
         check_readable(source, make_spec(MetricName.STSSCORE, model=model), any_language=any_language)
         rating_scale(source)
+    from transformers import set_seed
+
     files, start = find_sentence_model(model), time.monotonic()
     set_seed(recipe.seed)
     trained, wrapped = _make_model(files, recipe, siamese=siamese)
