@@ -50,7 +50,8 @@ class Tab:
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("dialog", self._dismiss)
-        self.page.goto(f"{address}?__theme={theme}")
+        with self.page.expect_request_finished(lambda request: "/queue/data" in request.url):  # the link is read
+            self.page.goto(f"{address}?__theme={theme}")
         self.page.wait_for_selector("#plan table")
 
     def _dismiss(self, dialog: Any) -> None:

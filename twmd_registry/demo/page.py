@@ -68,6 +68,8 @@ def build_page(metric: str | None = None) -> gr.Blocks:
     page.scorers = [Scorer(answers.spec_of(name)) for name in answers.METRICS]
     for scorer in page.scorers:
         _ = scorer.spec  # loads the model, which stays in memory with the page
+    defaults = [value for preset in PRESETS for value in (chosen, preset, 0, *[answers.AS_PRESET] * 2)]
+    example = answer_texts(HYPOTHESIS, REFERENCES, "", False, *defaults)  # here, as components below join the page
     with page:
         title, lead = (
             ("Embedding metrics with signatures", LEAD) if metric is None else (facts.title, f"{facts.about} {LEAD}")
@@ -75,7 +77,7 @@ def build_page(metric: str | None = None) -> gr.Blocks:
         gr.Markdown(f"# {title}\n{lead}", elem_id="lead")
         with gr.Tabs():
             with gr.Tab("Two texts"):
-                add_texts_tab(page, chosen)
+                add_texts_tab(page, chosen, example)
             with gr.Tab("A file"):
                 add_file_tab(chosen)
             with gr.Tab("A signature"):
@@ -98,8 +100,10 @@ def serve(metric: str | None, port: int | None, announce: Callable[[str], None])
 
 
 HYPOTHESIS = "A small boat drifts past the old lighthouse."
-SCORING = '<p class="twmd-hint">Scoring the example ...</p>'
 REFERENCES = "The little boat floats by an old lighthouse.\nA boat is passing the lighthouse."
+SCORING = '<p class="twmd-hint">Scoring ...</p>'
+PRESETS = (DEFAULT_PRESET, "embedded")
+"""The presets of the two settings."""
 AT_ONCE = 4
 """Number of visitors whose texts are scored concurrently."""
 FILES = "files"
@@ -213,27 +217,30 @@ def _add_setting(metric: str, preset: str, suffix: str = "") -> list[Any]:
     return [chosen, presets, temperature, iterations, centering]
 
 
-def add_texts_tab(page: gr.Blocks, metric: str) -> None:
-    """Add the tab for two texts. An example, or the texts of the page's link, are scored when the page opens."""
+def add_texts_tab(page: gr.Blocks, metric: str, example: tuple[Any, ...]) -> None:
+    """Add the tab for two texts. The page opens with the scored example, or with the texts and settings of its link."""
+    notices, plan, scores, signature, _ = example
     with gr.Row(elem_id="bench"):
-        with gr.Column(scale=2, min_width=300):
+        with gr.Column(elem_id="texts"):
             hypothesis = gr.Textbox(HYPOTHESIS, label="Hypothesis", lines=2, max_lines=6, elem_id="hypothesis")
             references = gr.Textbox(
                 REFERENCES, label="References, one per line", lines=2, max_lines=8, elem_id="references"
             )
+        with gr.Column(elem_id="plans"):
+            outputs = [gr.HTML(notices, elem_id="notices"), gr.HTML(plan, elem_id="plan")]
+        with gr.Column(elem_id="settings"):
             about = "Source (for presets that read it)"
             source = gr.Textbox("", label=about, lines=1, max_lines=4, elem_id="source")
-            settings = _add_setting(metric, DEFAULT_PRESET)
+            settings = _add_setting(metric, PRESETS[0])
             compare = gr.Checkbox(label="Compare with a second setting", elem_id="compare")
             with gr.Column(elem_id="second"):  # hidden by the style: Gradio keeps no values of hidden fields
-                settings += _add_setting(metric, "embedded", "2")
-        with gr.Column(scale=3, min_width=300):
-            outputs = [gr.HTML(elem_id="notices"), gr.HTML(SCORING, elem_id="plan")]
+                settings += _add_setting(metric, PRESETS[1], "2")
     with gr.Row():
         with gr.Column(scale=2, min_width=300):
-            outputs.append(gr.HTML(elem_id="scores"))
+            outputs.append(gr.HTML(scores, elem_id="scores"))
         with gr.Column(scale=3, min_width=300):
-            outputs += [_Output(label="Signature", elem_id=name, visible=False) for name in ("signature", "signature2")]
+            outputs.append(_Output(signature.value, label=signature.label, elem_id="signature"))
+            outputs.append(_Output(elem_id="signature2", visible=False))
             button = gr.Button("Link to these texts and settings", size="sm", elem_id="share")
             link = gr.Textbox(label="Link", visible=False, interactive=False, buttons=["copy"], elem_id="link")
     inputs = [hypothesis, references, source, compare, *settings]
@@ -244,14 +251,15 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
     refused = _messages(error="Nothing was scored: choose values from the lists and try again."), "", "", "", ""
     scored.failure(lambda: refused, None, outputs, **QUIET)  # Gradio itself refused an input
 
-    def open_link(request: gr.Request) -> list[Any]:
-        """Return the fields' values when a link opens the page, from its parameters, as far as they are offered."""
+    def open_link(request: gr.Request) -> Any:
+        """Return the fields' values when a link opens the page, as far as its parameters are offered."""
         values, problems = answers.read_link(dict(request.query_params), [field.value for field in inputs])
         for problem in problems:
             gr.Warning(problem)
-        return values
+        is_example = values == [field.value for field in inputs]
+        return [*values, gr.skip() if is_example else SCORING]  # the fields' changes start the scoring
 
-    page.load(open_link, None, inputs, **QUIET).success(answer_texts, **options)
+    page.load(open_link, None, [*inputs, outputs[1]], **QUIET)
     gr.api(score_texts, api_name="score_texts", concurrency_limit=AT_ONCE)
 
 
