@@ -17,6 +17,7 @@ from twmd_registry.plugins.evaluate_hook import path as path
 from twmd_registry.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from twmd_registry.comparison.lexical_scores import score_all as score_all
     from twmd_registry.engine.distributed import score_over_ranks as score_over_ranks
     from twmd_registry.engine.mbr import MbrResult as MbrResult
     from twmd_registry.engine.mbr import mbr as mbr
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from twmd_registry.engine.scorer import Scorer as Scorer
     from twmd_registry.engine.scorer import load as load
     from twmd_registry.engine.scorer import score as score
-    from twmd_registry.engine.scorer import score_all as score_all
     from twmd_registry.models.vectors import save_vectors as save_vectors
     from twmd_registry.record.content import Record as Record
     from twmd_registry.record.content import make_record as make_record
@@ -42,10 +42,11 @@ if TYPE_CHECKING:
     from twmd_registry.registry.signature import parse_signature as parse_signature
 
 _NAMES = {
+    "comparison.lexical_scores": ("score_all",),
     "engine.distributed": ("score_over_ranks",),
     "engine.mbr": ("MbrResult", "mbr"),
     "engine.result": ("ScoreSet",),
-    "engine.scorer": ("Scorer", "load", "score", "score_all"),
+    "engine.scorer": ("Scorer", "load", "score"),
     "models.vectors": ("save_vectors",),
     "record.verify": ("verify_record",),
     "record.content": ("Record", "make_record", "read_record", "write_record"),

@@ -6,6 +6,7 @@ import datasets
 import numpy as np
 import pandas as pd
 import pytest
+import sacrebleu
 
 import twmd_registry
 from twmd_registry.comparison.cells import column_of
@@ -42,9 +43,17 @@ def test_several_metrics_are_named_as_on_the_command_line() -> None:
     named = twmd_registry.score_all(["twmd", "trwmd;temperature=0.05"], *TEXTS)
     again = twmd_registry.score_all([named[1].signature.format(), twmd_registry.load("twmd")], *TEXTS)
     assert [scores.scores for scores in again] == [named[1].scores, named[0].scores]
-    for wrong in ("twmd", ["bleu"], [3]):
+    for wrong in ("twmd", ["bleu;tk=zh"], [3]):
         with pytest.raises(SpecError):
             twmd_registry.score_all(wrong, *TEXTS)  # type: ignore[arg-type]
+    ter, twmd, bleu = twmd_registry.score_all(["ter", "twmd", "bleu;tok=char"], *TEXTS)
+    assert (twmd, ter.score) == (named[0], sacrebleu.corpus_ter(TEXTS[0], [TEXTS[1]]).score)
+    assert (bleu.score, bleu[1]) == (
+        sacrebleu.corpus_bleu(TEXTS[0], [TEXTS[1]], tokenize="char").score,
+        sacrebleu.sentence_bleu(TEXTS[0][1], TEXTS[1][1:2], tokenize="char").score,
+    )
+    (system,) = twmd_registry.make_record([("out", [twmd, ter])], seconds=1.0).systems
+    assert (system.results[1].head, system.results[1].score) == ("TER", ter.score)
 
 
 @pytest.mark.parametrize("kind", [list, pd.Series, lambda values: np.array(values, dtype=object)])

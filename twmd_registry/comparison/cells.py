@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS
@@ -123,11 +123,13 @@ def number(column: MetricColumn, value: float, digits: int | None = None) -> str
 
 
 def column_of(scores: ScoreSet) -> MetricColumn:
-    """Make a column of one system's scores by one of our metrics."""
-    return MetricColumn(str(scores.metric), str(scores.signature), hundred=False, cells=(cell_of(scores),))
+    """Make a column of one system's scores by one metric."""
+    cell, signature = cell_of(scores), str(scores.signature)
+    hundred = replace(cell, signature=signature).is_lexical
+    return MetricColumn(str(scores.metric), signature, hundred, (cell,), errors=signature.startswith("TER|"))
 
 
 def cell_of(scores: ScoreSet) -> SystemScore:
-    """Make a cell of one system's scores by one of our metrics."""
+    """Make a cell of one system's scores by one metric."""
     sides: dict[str, float] = {name: value for name, value in scores.as_dict().items() if name in set(OUTPUTS)}
     return SystemScore(scores.score, sides, tuple(scores.scores), scores.counts.as_dict(), hashes=scores.hashes)

@@ -101,8 +101,7 @@ def compare_systems(
         sets = [score_all(scorers, texts, references) for _, texts in checked]
         made = iter(zip(scorers, zip(*sets, strict=True), strict=True))
         metrics = [next(made) if metric in ours else metric for metric in metrics]
-    numbers = range(max(1, *map(len, references)))  # SacreBLEU's layout: None where a segment has fewer references
-    streams = [[texts[k] if k < len(texts) else None for texts in references] for k in numbers]
+    streams = streams_of(references)
     names = [system for system, _ in checked]
     others = [external_scores(name, values, names, len(references)) for name, values in (scores or {}).items()]
     metrics = [*(canonical_lexical(metric) if isinstance(metric, str) else metric for metric in metrics), *others]
@@ -125,17 +124,23 @@ def compare_systems(
         tested: tuple[SystemScore, ...] = tuple(cells)
         p_values: PValues = ()
         if resampling.test or resampling.resamples or documents:
-            sampled = _make_sampled(metric, streams, [texts for _, texts in checked])
+            sampled = make_sampled(metric, streams, [texts for _, texts in checked])
             tested, p_values = _resample(
                 sampled, cells, resampling, keep_resamples=keep_resamples, against_all=against_all
             )
             tested = _add_documents(tested, metric, sampled, documents=documents, resampling=resampling)
-        column = _make_column(metric, label, streams, tested, resampling, short=short)
+        column = make_column(metric, label, streams, tested, resampling, short=short)
         columns.append(column._replace(p_values=p_values))
         report(1)
     resampling = replace(resampling, resamples=0 if resampling.test == "bs" else resampling.resamples)
     kept = resampling if resampling.test or resampling.resamples or documents else None
     return SystemComparison(tuple(name for name, _ in systems), tuple(columns), kept, tuple(documents))
+
+
+def streams_of(references: Sequence[Sequence[str]]) -> Streams:
+    """Return references in SacreBLEU's layout, with None where a segment has fewer than another."""
+    numbers = range(max(1, *map(len, references)))
+    return [[texts[k] if k < len(texts) else None for texts in references] for k in numbers]
 
 
 def check_resampling(resampling: Resampling, systems: int, segments: int) -> None:
@@ -159,13 +164,13 @@ def _make_cells(
 ) -> list[SystemScore]:
     """Return one cell per system. With references, SacreBLEU's metrics score segments too."""
     if isinstance(metric, str):
-        return [_lexical_cell(metric, streams, texts, references) for texts in predictions]
+        return [lexical_cell(metric, streams, texts, references) for texts in predictions]
     if isinstance(metric, ExternalScores):
         return [SystemScore(float(np.mean(values)), {}, values, {}) for values in metric.scores]
     return [cell_of(scores) for scores in metric[1]]
 
 
-def _make_lexical(name: str, streams: Streams, **settings: bool) -> Metric:
+def make_lexical(name: str, streams: Streams, **settings: bool) -> Metric:
     if None in streams[0]:
         raise InputError(f"SacreBLEU's {name} needs references: pass them, or leave {name} out.")
     base, own_settings = settings_of(name)
@@ -176,15 +181,15 @@ def _make_lexical(name: str, streams: Streams, **settings: bool) -> Metric:
     return metric
 
 
-def _lexical_cell(
+def lexical_cell(
     name: str, streams: Streams, system: Sequence[str], references: Sequence[Sequence[str]] | None
 ) -> SystemScore:
     """Score a system by one of SacreBLEU's metrics, and its segments if per-segment references are passed."""
-    cell = SystemScore(float(_make_lexical(name, streams).corpus_score(system, None).score), {}, (), {})
+    cell = SystemScore(float(make_lexical(name, streams).corpus_score(system, None).score), {}, (), {})
     if references is None:
         return cell
     # SacreBLEU's command line scores sentences with a separate metric, because BLEU has settings for them.
-    metric = _make_lexical(name, streams, **({"effective_order": True} if settings_of(name)[0] == "bleu" else {}))
+    metric = make_lexical(name, streams, **({"effective_order": True} if settings_of(name)[0] == "bleu" else {}))
     results = (metric.sentence_score(text, list(texts)) for text, texts in zip(system, references, strict=True))
     return replace(cell, scores=tuple(float(result.score) for result in results))
 
@@ -205,14 +210,14 @@ class Sampled(NamedTuple):
     tolerance: float
 
 
-def _make_sampled(metric: ScoredMetric, streams: Streams, predictions: Sequence[Sequence[str]]) -> Sampled:
+def make_sampled(metric: ScoredMetric, streams: Streams, predictions: Sequence[Sequence[str]]) -> Sampled:
     """Return the sums of per-segment scores, or the counts of SacreBLEU's metrics."""
     if not isinstance(metric, str):
         of_systems = metric.scores if isinstance(metric, ExternalScores) else [result.scores for result in metric[1]]
         scores = [np.array(values) for values in of_systems]
         statistics = [np.stack([SCALE * values, np.ones(len(values))], axis=1) for values in scores]
         return Sampled(statistics, lambda sums: sums[:, 0] / sums[:, 1], SCALE, SCALE * significance.MEAN_ROUNDING)
-    lexical = _make_lexical(metric, streams)
+    lexical = make_lexical(metric, streams)
 
     def score_of(sums: np.ndarray) -> np.ndarray:
         return np.array([lexical._compute_score_from_stats(row).score for row in sums.tolist()])  # noqa: SLF001
@@ -222,7 +227,7 @@ def _make_sampled(metric: ScoredMetric, streams: Streams, predictions: Sequence[
     return Sampled(counts, score_of, 1.0, SCALE * significance.COUNT_ROUNDING)
 
 
-def _make_column(
+def make_column(
     metric: ScoredMetric,
     label: str,
     streams: Streams,
@@ -243,7 +248,7 @@ def _make_column(
         signature = replace(metric[1][0].signature, **draws)
         shown, long = (signature.format(short=form) for form in (short, False))
         return MetricColumn(label, shown, hundred=False, cells=cells, long_signature=long)
-    lexical = _make_lexical(metric, streams)
+    lexical = make_lexical(metric, streams)
     lexical_signature: Any = lexical.get_signature()
     for name, value in draws.items():
         lexical_signature.update(name, str(value))

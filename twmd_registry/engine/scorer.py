@@ -376,28 +376,8 @@ def score_all(
     *,
     progress: Progress | None = None,
 ) -> list[ScoreSet]:
-    """Score the same texts by several metrics, encoding each distinct text once per model.
-
-    Examples:
-        >>> several = score_all(["twmd", "trwmd;temperature=0.05"], ["it rains"], ["it is raining"])
-        >>> [str(scores.metric) for scores in several]
-        ['twmd', 'trwmd']
-
-    Args:
-        scorers: At least one: scorers, or what the command line takes after ``-m``: names of metrics, also with keys
-            (``"twmd;temperature=0.1"``), and signatures. Models of names stay loaded until the next call of `score`.
-        predictions: As for `Scorer.score`.
-        references: As for `Scorer.score`.
-        sources: The texts that were translated or summarised, one per segment: predictions that equal them are
-            counted, and scorers with ``against=source`` or ``both`` compare predictions with them.
-        progress: As for `Scorer.score`.
-
-    Returns:
-        One `ScoreSet` per scorer.
-
-    Raises:
-        SpecError: The list is empty, or holds something that is neither a scorer nor a metric.
-        TwmdError: As for `Scorer.score`.
+    """Score the same texts by several of this package's metrics, as `twmd_registry.score_all`, which takes SacreBLEU's
+    metrics too.
     """
     checked = check_scorers(scorers)
     drop_missing = any(scorer.options.drop_missing for scorer in checked)
@@ -420,8 +400,8 @@ def check_scorers(scorers: Sequence[Scorer | str]) -> list[Scorer]:
 
 def _scorer_of_name(name: str) -> Scorer:
     """Make a scorer of a metric's name, with or without keys, or of a signature."""
-    if name in LEXICAL_NAMES:
-        raise SpecError(f"{name} is SacreBLEU's: sacrebleu.corpus_{name} scores by it, and 'twmd score' compares both.")
+    if name.partition(";")[0] in LEXICAL_NAMES:
+        raise SpecError(f"{name} is SacreBLEU's: twmd_registry.score_all and 'twmd score' score by it.")
     has_keys = ";" in name and "(" not in name and "|" not in name
     return load(spec_with_keys(name) if has_keys else name)
 
