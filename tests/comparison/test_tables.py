@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import pytest
@@ -14,12 +15,15 @@ from twmd_registry.comparison.text_table import WIDTH, write_table
 from twmd_registry.engine.result import DocumentScore
 
 
-def test_wide_table_is_split_into_tables_that_fit_the_terminal() -> None:
+@pytest.mark.parametrize("columns", [WIDTH, 80])
+def test_wide_table_is_split_into_tables_that_fit_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", str(columns))
     table = comparison(["a.txt", "b.txt"], 5)
     shown, _, _ = text_table(table, None).partition("signatures:")
-    assert max(map(len, shown.splitlines())) <= WIDTH
+    assert max(map(len, shown.splitlines())) <= columns
     heads = [line for line in shown.splitlines() if line.startswith("system ")]
-    assert 1 < len(heads) < len(table.columns)
+    assert 1 < len(heads) <= len(table.columns)
     for column in table.columns:
         (head,) = [head for head in heads if f"  {column.name}" in head]
         rows = shown[shown.index(head) :].splitlines()[2:4]

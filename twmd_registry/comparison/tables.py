@@ -6,7 +6,7 @@ import json
 import textwrap
 
 from twmd_registry.comparison.cells import SIGNIFICANT, MetricColumn, SystemScore, number
-from twmd_registry.comparison.text_table import WIDTH, escape_latex, write_table
+from twmd_registry.comparison.text_table import escape_latex, table_width, write_table
 from twmd_registry.comparison.verdict import SystemComparison
 from twmd_registry.engine.result import COUNTS
 from twmd_registry.messages import visible
@@ -18,7 +18,7 @@ TEST_NAMES = {"bs": "paired bootstrap resampling", "ar": "paired approximate ran
 def text_table(comparison: SystemComparison, digits: int | None) -> str:
     """Write a table for the terminal: a row per metric for one system, a row per system for several."""
     table = _side_by_side(comparison, digits, "txt") if comparison.systems[1:] else _one_system(comparison, digits)
-    test = textwrap.fill(describe_test(comparison), WIDTH, break_long_words=False, break_on_hyphens=False)
+    test = textwrap.fill(describe_test(comparison), table_width(), break_long_words=False, break_on_hyphens=False)
     signatures = "\n".join(["signatures:", *(f"  {line}" for line in signature_lines(comparison))])
     tables = [table, *_matrices(comparison, "txt"), *_documents(comparison, digits, "txt")]
     return "\n\n".join(filter(None, [*tables, test, signatures]))

@@ -1,4 +1,5 @@
-"""Tables as text, Markdown, LaTeX and TSV. Plain text is at most 100 columns wide if lines can be wrapped.
+"""Tables as text, Markdown, LaTeX and TSV. Plain text is at most 100 columns wide, or as wide as a narrower
+terminal, if lines can be wrapped.
 
 Importing this module loads no numpy, because the command line reads `FORMATS` at startup.
 """
@@ -7,6 +8,8 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +25,12 @@ name, and the margin that `tabulate` adds to headings.
 """
 _LATEX = str.maketrans({"μ": r"$\mu$", "±": r"$\pm$", "|": r"\textbar{}"})
 """Characters that `tabulate` does not escape, but not every LaTeX can typeset."""
+
+
+def table_width() -> int:
+    """Return the width of plain tables: `WIDTH`, or a narrower terminal's."""
+    columns = shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH
+    return max(2 * MIN_WIDTH, min(WIDTH, columns))
 
 
 class TextTable(NamedTuple):
@@ -43,7 +52,7 @@ def write_table(
 ) -> str:
     """Write a table in a format of `FORMATS`.
 
-    A plain table wraps headings and texts to stay within `WIDTH`. If there are too many columns it is split, and every
+    A plain table wraps headings and texts to stay within `table_width`. If there are too many columns it is split, and every
     part repeats the columns that name the rows. If there are too many of those, they are merged into one.
 
     Args:
@@ -60,7 +69,7 @@ def write_table(
         return "\n".join("\t".join(row) for row in cells)
     from tabulate import tabulate
 
-    layouts, tables = [dict[int, int | None].fromkeys(range(len(cells[0])))], list[str]()
+    width, layouts, tables = table_width(), [dict[int, int | None].fromkeys(range(len(cells[0])))], list[str]()
     if form == "txt":
         columns = list(enumerate(zip(*cells, strict=True)))
         numbers = [k for k, column in columns if (align[k] == "right" if align else k and _are_decimals(column[1:]))]
@@ -69,11 +78,11 @@ def write_table(
         if whole:
             widths[0] = widths[0][0], max(widths[0][1], min(widths[0][0], MAX_WHOLE))
         narrow = [min(least, MIN_WIDTH // 2) + 2 for _, least in widths]
-        if names > 1 and sum(narrow[:names]) + max(narrow[names:], default=0) > WIDTH:
+        if names > 1 and sum(narrow[:names]) + max(narrow[names:], default=0) > width:
             pairs = [[f"{cells[0][k]}={row[k]}" for k in range(names) if row[k] != MISSING] for row in cells[1:]]
             named = ([" ".join(pair), *row[names:]] for pair, row in zip(pairs, cells[1:], strict=True))
             return write_table(["row", *cells[0][names:]], named, form, names=1)
-        layouts = _layout(widths, names)
+        layouts = _layout(widths, names, width)
     for limits in layouts:
         head, *lines = ([row[k] for k in limits] for row in cells)
         settings: dict[str, Any] = {"colalign": [align[k] for k in limits] if align else None}
@@ -101,13 +110,13 @@ def _measure(head: str, cells: Sequence[str], *, is_number: bool) -> tuple[int, 
     return max(map(width, [head + MARGIN, *cells])), least
 
 
-def _layout(widths: Sequence[tuple[int, int]], names: int) -> list[dict[int, int | None]]:
+def _layout(widths: Sequence[tuple[int, int]], names: int, total: int) -> list[dict[int, int | None]]:
     """Split columns into tables; map each column to its limit, None if it is not wrapped."""
     least = [width for _, width in widths]
-    most = WIDTH - 2 * names - max(least[names:], default=0)  # available to the naming columns
+    most = total - 2 * names - max(least[names:], default=0)  # available to the naming columns
     while sum(least[:names]) > most and (widest := max(least[:names])) > MIN_WIDTH // 2:
         least[least.index(widest)] -= 1  # break words of names rather than numbers
-    room = WIDTH + 2 - sum(least[:names]) - 2 * names
+    room = total + 2 - sum(least[:names]) - 2 * names
     least[names:] = [min(width, room - 2) for width in least[names:]]
 
     def cut(most: int) -> list[list[int]]:
@@ -119,13 +128,13 @@ def _layout(widths: Sequence[tuple[int, int]], names: int) -> list[dict[int, int
         return parts
 
     even = math.ceil((len(least) - names) / len(cut(len(least))))  # a similar number of columns in each table
-    return [_fit({k: (widths[k][0], least[k]) for k in (*range(names), *part)}) for part in cut(even)]
+    return [_fit({k: (widths[k][0], least[k]) for k in (*range(names), *part)}, total) for part in cut(even)]
 
 
-def _fit(widths: Mapping[int, tuple[int, int]]) -> dict[int, int | None]:
+def _fit(widths: Mapping[int, tuple[int, int]], total: int) -> dict[int, int | None]:
     """Return the limits of a table's columns, None if not wrapped. The widest columns are wrapped."""
     limits = {k: need for k, (need, _) in widths.items()}
-    while sum(limits.values()) + 2 * (len(limits) - 1) > WIDTH:
+    while sum(limits.values()) + 2 * (len(limits) - 1) > total:
         limits[max((k for k in limits if limits[k] > widths[k][1]), key=lambda k: limits[k])] -= 1
     return {k: limit if limit < widths[k][0] else None for k, limit in limits.items()}
 
