@@ -111,10 +111,14 @@ def test_edited_or_inconsistent_record_is_not_published(record: Path, refused: R
 def test_shared_signature_is_stated_once_and_settings_are_distinguished(folder: Path, run: Run) -> None:
     for name, text in (("ref", "the cat sat"), ("one", "a cat sat"), ("two", "a dog")):
         (folder / f"{name}.txt").write_text(f"{text}\nit rains\n", encoding="utf-8")
-    metrics = "'twmd;temperature=0.1' 'twmd;temperature=0.2'"
+    metrics = "'twmd;temperature=0.1' 'twmd;temperature=0.2' 'bleu;tok=char'"
     assert run(f"score ref.txt -i one.txt two.txt -m {metrics} --record out.json")[0] == 0
     for form in ("sentence", "latex", "markdown"):
         out = run(f"cite out.json --format {form}")[1]
-        assert out.count("version:") == 2
-        assert out.count("temperature=0.1") == 2  # beside each system's number
+        assert out.count("version:") == 3
+        # Beside each system's number, and where the signatures are listed
+        assert {out.count(setting) for setting in ("temperature=0.1", "tok=char")} == {2 + (form != "latex")}
+    for form in ("badge", "eval_results"):
+        out = run(f"cite out.json --format {form}")[1]
+        assert all(setting in out for setting in ("temperature=0.1", "temperature=0.2", "tok=char"))
     assert run("cite out.json --format sentence")[1].count(" over 2 segments.") == 2

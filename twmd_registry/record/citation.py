@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from twmd_registry.comparison.cells import SystemScore
+from twmd_registry.comparison.lexical import lexical_of_signature
 from twmd_registry.comparison.text_table import escape_latex
 from twmd_registry.errors import FileError, SignatureError
 from twmd_registry.messages import visible
@@ -57,7 +58,7 @@ def cite(record: Record, form: str, *, digits: int, task: str, dataset: str | No
             "| system | metric | score |\n| --- | --- | ---: |",
             *map(_table_row, results),
             "",
-            *(f"- `{signature}`" for signature in dict.fromkeys(score["signature"] for score in results)),
+            *(f"- {line}" for line in _lines(results, "`")),
         ],
         "badge": list(map(_badge, results)),
     }
@@ -84,7 +85,10 @@ def _describe(system: RecordedSystem, result: SystemScore, digits: int) -> dict[
     if result.is_lexical:  # on SacreBLEU's scale to 100, two digits fewer mean the same
         metric = next(name for name, head in LEXICAL_NAMES.items() if head == result.head)
         score, software = f"{result.score:.{max(digits - 2, 0)}f}", "SacreBLEU"
-        about = {"metric": metric, "title": result.head, "side": "", "citation": SACREBLEU, "label": metric}
+        _, _, options = (lexical_of_signature(result.signature) or metric).partition(";")
+        setting = options.replace(";", " ")
+        about = {"metric": metric, "title": result.head, "side": "", "citation": SACREBLEU, "setting": setting}
+        about["label"] = f"{metric} {setting}".strip()
         return facts | about | {"score": score, "software": software, "signature": result.signature}
     try:
         signature = parse_signature(result.signature)
@@ -102,12 +106,21 @@ def _number(score: dict[str, Any]) -> str:
     """Write a score with its metric, setting and source: ``0.7184 in BLEU (Post, 2018)``."""
     authors = re.search(r"author\s*=\s*{(.+?)},?\n", score["citation"], re.DOTALL)
     year = re.search(r"year\s*=\s*{(\d+)}", score["citation"])
-    setting = f" with {score['setting'].replace(' ', ', ')}" if score.get("setting") else ""
     source = ""
     if authors and year:
         names = [name.partition(",")[0] for name in re.split(r"\s+and\s+", authors[1])]
         source = f" ({names[0]}{' et al.' * (len(names) > 1)}, {year[1]})"
-    return f"{score['score']} in {score['title']}{score['side']}{setting}{source}"
+    return f"{score['score']} in {score['title']}{score['side']}{_setting(score)}{source}"
+
+
+def _setting(score: dict[str, Any]) -> str:
+    return f" with {score['setting'].replace(' ', ', ')}" if score["setting"] else ""
+
+
+def _lines(scores: list[dict[str, Any]], mark: str) -> list[str]:
+    """Write every signature once, marked as code or not, after the label of its setting if there is one."""
+    lines = {score["signature"]: f"{score['label']}: " if score["setting"] else "" for score in scores}
+    return [f"{label}{mark}{signature}{mark}" for signature, label in lines.items()]
 
 
 def _sentence(scores: list[dict[str, Any]], notes: Sequence[str] = (), escape: Callable[[str], str] = str) -> str:
@@ -122,7 +135,7 @@ def _sentence(scores: list[dict[str, Any]], notes: Sequence[str] = (), escape: C
 def _signatures(scores: list[dict[str, Any]]) -> list[str]:
     """Write the software and every signature once."""
     software = " and ".join(dict.fromkeys(score["software"] for score in scores))
-    return [f"Computed by {software}; signatures:", *dict.fromkeys(score["signature"] for score in scores)]
+    return [f"Computed by {software}; signatures:", *_lines(scores, "")]
 
 
 def _latex(by_system: list[list[dict[str, Any]]]) -> list[str]:
@@ -146,9 +159,9 @@ def _escape_markdown(text: str) -> str:
 
 
 def _badge(score: dict[str, Any]) -> str:
-    parts = (quote(score[key].replace("-", "--").replace("_", "__"), safe="") for key in ("metric", "score"))
+    parts = (quote(score[key].replace("-", "--").replace("_", "__"), safe="") for key in ("label", "score"))
     address, title = f"https://img.shields.io/badge/{'-'.join(parts)}-blue", score["signature"].replace('"', "%22")
-    return f'![{_escape_markdown(score["system"])}: {score["metric"]}]({address} "{title}")'
+    return f'![{_escape_markdown(score["system"])}: {_escape_markdown(score["label"])}]({address} "{title}")'
 
 
 def _metadata(results: list[dict[str, Any]], task: str, dataset: str) -> str:
@@ -160,7 +173,7 @@ def _metadata(results: list[dict[str, Any]], task: str, dataset: str) -> str:
             dataset_type=dataset,
             dataset_name=dataset,
             metric_type=result["metric"],
-            metric_name=result["title"],
+            metric_name=f"{result['title']}{_setting(result)}",
             metric_value=result["value"],
             metric_args={"signature": result["signature"], "texts_sha256": result["texts"]},
         )
