@@ -300,7 +300,13 @@ def metric(about: str, choices: Iterable[object] = MetricName, **settings: Any) 
 
 def file_of_texts(names: str, metavar: str, about: str) -> Declare:
     """Declare an option for one input file, parsed like an option for several files."""
-    return many(names, metavar, about, type=INPUT, callback=_only, required=True)
+    return many(names, metavar, about, type=INPUT, callback=_one)
+
+
+def _one(context: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not values:
+        raise click.UsageError(f"name the file {param.metavar} after {param.opts[0]}; - is standard input.")
+    return _only(context, param, values)
 
 
 def _only(_ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> tuple[Any, ...]:

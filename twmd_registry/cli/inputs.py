@@ -64,8 +64,10 @@ def read_candidates(arguments: Arguments) -> tuple[list[list[str]], list[str] | 
             raise SpecError(f"--num-samples applies to lines of text, but {file.name} is an n-best list: leave it out.")
         return nbest, sources
     if number is None:
-        hint = "set the number per segment with --num-samples N, or pass JSON lines with a column candidates"
-        raise SpecError(f"{file.name} has lines of text: {hint}.")
+        raise SpecError(
+            f"{file.name} has lines of text: say with --num-samples N how many of them are one segment's candidates, "
+            "or pass a table with lists of texts in a column candidates."
+        )
     if len(file.lines) % number:
         raise FileError(f"{file.name} has {len(file.lines)} lines, not a multiple of --num-samples {number}.")
     return [file.lines[start : start + number] for start in range(0, len(file.lines), number)], sources

@@ -274,9 +274,12 @@ def warn_about_language(name: str | None, pairs: Pairs) -> None:
         language = others.most_common(1)[0][0]
         first = next(text for text in sample if other_language(text))
         shown = first if len(first) <= SHOWN_CHARACTERS else f"{first[:SHOWN_CHARACTERS]}..."
+        looked = f"{len(sample)} distinct texts"
+        if len(sample) < len(pairs.texts):
+            looked = f"{len(sample)} texts examined ({len(pairs.texts)} distinct in all)"
         use = "multilingual-source of twmd" if pairs.against == "source" else "multilingual (twmd: multilingual-tuned)"
         warn(
-            f"{found} of {len(sample)} texts look like other languages (mostly {language}; first: {shown!r}) than "
+            f"{found} of {looked} look like other languages (mostly {language}; first: {shown!r}) than "
             f"{name} was made for ({', '.join(preset.languages)}). Scores of other languages say little; see the "
             f"preset {use}."
         )
