@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import rich_click as click
 
@@ -10,12 +13,16 @@ from experiments.training.recipes import DATA, read_recipes, run_recipe
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import columns_of
-from twmd_registry.cli.metrics import make_scorers, options_of
+from twmd_registry.cli.metrics import RequestedMetric, make_scorers, options_of
 from twmd_registry.cli.output import format_table
 from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.errors import SpecError
 from twmd_registry.judgments.sets import read_all_rated, title_of
+from twmd_registry.registry.diff import labels_of
 from twmd_registry.registry.paths import write_file
+
+if TYPE_CHECKING:
+    from twmd_registry.engine.scorer import Scorer
 
 SETS = ("wmt", "mlqe", "mlqe-source", "from-english", "stsb", "pairs")
 PAIRS = "Tables of pairs: JSON lines, CSV, TSV or Parquet; a column 'group' names language pairs."
@@ -210,13 +217,21 @@ def dev_command(arguments: Arguments) -> int:
     scorers = make_scorers(arguments.requested, options_of(arguments))
     columns = [agreement(scorers, parts[kind]) for kind in parts]
     rows = []
-    for metric, values in zip(arguments.requested, zip(*columns, strict=True), strict=True):
+    for label, values in zip(_labels(arguments.requested, scorers), zip(*columns, strict=True), strict=True):
         mean = sum(r for r, _ in values) / len(values)
         rows.append(
-            [metric.name, f"{mean:.1f}", *(f"{r:.1f}" + ("" if isnan(a) else f" / {a:.1f}") for r, a in values)]
+            [label, f"{mean:.1f}", *(f"{r:.1f}" + ("" if isnan(a) else f" / {a:.1f}") for r, a in values)]
         )
     print(format_table(["metric", "mean r", *parts], rows, "text"))
     return 0
+
+
+def _labels(requested: Sequence[RequestedMetric], scorers: Sequence[Scorer]) -> list[str]:
+    """Return metrics as they were named, without folders, or by what tells their settings apart if that is shorter."""
+    names = [re.sub(r"(?<==)[^;,|]*/", "", metric.name) for metric in requested]
+    labels = labels_of([scorer.spec for scorer in scorers])
+    is_short = len(set(names)) == len(names) and max(map(len, names)) <= max(map(len, labels))
+    return names if is_short else labels
 
 
 @command("shrink", example="python -m experiments shrink build/mean -o build/packaged/rated-mpnet")
@@ -249,9 +264,9 @@ def defaults_command(arguments: Arguments) -> int:
     with progress_bar("segments") as progress:
         columns = [measure(scorers, kind, Path(arguments.data_dir), progress) for kind in KINDS]
     rows = []
-    for metric, values in zip(arguments.requested, zip(*columns, strict=True), strict=True):
+    for label, values in zip(_labels(arguments.requested, scorers), zip(*columns, strict=True), strict=True):
         mean = sum(values) / len(values)
-        rows.append([metric.name, f"{mean:.1f}", *(f"{value:.1f}" for value in values)])
+        rows.append([label, f"{mean:.1f}", *(f"{value:.1f}" for value in values)])
     rows.sort(key=lambda row: -float(row[1]))
     print(format_table(["metric", "mean", *(kind.name for kind in KINDS)], rows, "text"))
     return 0
