@@ -253,7 +253,7 @@ def test_every_block_and_program_is_read_by_a_test() -> None:
         {"CONTRIBUTING.md": {"bash"}}
         | {page: {"bash", "python", "text"} for page in PAGES}
         | {"docs/large-data.md": {"bash", "python", "text", "yaml"}, "docs/ci.md": {"bash", "python", "text", "yaml"}}
-        | {"docs/frameworks.md": {"bash", "python", "yaml", "json"}}  # tests/plugins/test_lm_eval.py
+        | {"docs/frameworks.md": {"bash", "python", "text", "yaml", "json"}}  # tests/plugins/test_lm_eval.py
         | {"docs/serve.md": {"bash", "json"}}  # tests/serve/test_service.py
         | {"twmd_registry/demo/templates/metric_card.md": {"bash", "python", "bibtex"}}  # tests/demo/test_card.py
     )
