@@ -15,9 +15,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from twmd_registry.comparison.cells import SIGNIFICANT, MetricColumn, number
-from twmd_registry.comparison.significance import COUNT_ROUNDING, MEAN_ROUNDING
 from twmd_registry.comparison.tables import describe_test, signature_lines
-from twmd_registry.comparison.verdict import SystemComparison, short_names, verdict
+from twmd_registry.comparison.verdict import SystemComparison, compare, short_names, verdict
 from twmd_registry.engine.alignment import Alignment, heat_maps
 from twmd_registry.engine.input_warnings import describe_small_samples
 from twmd_registry.engine.result import ScoreSet
@@ -200,7 +199,7 @@ class Difference(NamedTuple):
         value: The difference of their scores.
         low: The lower end of its bootstrap interval.
         high: The upper end.
-        apart: Whether the interval excludes 0.
+        apart: Whether the test separates the systems, as in the verdict.
         shown: The difference as text.
         interval: The interval as text.
     """
@@ -218,9 +217,8 @@ def _difference(column: MetricColumn, i: int, j: int) -> Difference:
     first, second = (column.cells[j], column.cells[i]) if column.errors else (column.cells[i], column.cells[j])
     value = first.score - second.score
     low, high = np.quantile(np.subtract(first.resampled, second.resampled), (0.025, 0.975)).tolist()
-    edge = 100 * COUNT_ROUNDING if column.hundred else MEAN_ROUNDING
     shown, *ends = (f"{'+' * (end > 0)}{_shown(column, end)}" for end in (value, low, high))
-    return Difference(value, low, high, low > edge or high < -edge, shown, " to ".join(ends))
+    return Difference(value, low, high, compare(column, i, j) != 0, shown, " to ".join(ends))
 
 
 def _forest(column: MetricColumn, names: Sequence[str]) -> str:
