@@ -68,8 +68,9 @@ def build_page(metric: str | None = None) -> gr.Blocks:
     page.scorers = [Scorer(answers.spec_of(name)) for name in answers.METRICS]
     for scorer in page.scorers:
         _ = scorer.spec  # loads the model, which stays in memory with the page
-    defaults = [value for preset in PRESETS for value in (chosen, preset, 0, *[answers.AS_PRESET] * 2)]
-    example = answer_texts(HYPOTHESIS, REFERENCES, "", False, *defaults)  # here, as components below join the page
+    settings = [value for preset in PRESETS for value in (chosen, preset, 0, *[answers.AS_PRESET] * 2)]
+    fields = (HYPOTHESIS, REFERENCES, "", False, *settings)
+    example = answer_texts(*fields)  # here, because components that are made below join the page
     with page:
         title, lead = (
             ("Embedding metrics with signatures", LEAD) if metric is None else (facts.title, f"{facts.about} {LEAD}")
@@ -256,8 +257,10 @@ def add_texts_tab(page: gr.Blocks, metric: str, example: tuple[Any, ...]) -> Non
         values, problems = answers.read_link(dict(request.query_params), [field.value for field in inputs])
         for problem in problems:
             gr.Warning(problem)
-        is_example = values == [field.value for field in inputs]
-        return [*values, gr.skip() if is_example else SCORING]  # the fields' changes start the scoring
+        if values != [field.value for field in inputs]:
+            return [*values, SCORING]  # the fields' changes start the scoring
+        # A visitor may be typing already. An update of a slider, even an empty one, would replace its `preprocess`.
+        return [*(field.value if isinstance(field, gr.Slider) else gr.skip() for field in inputs), gr.skip()]
 
     page.load(open_link, None, [*inputs, outputs[1]], **QUIET)
     gr.api(score_texts, api_name="score_texts", concurrency_limit=AT_ONCE)
