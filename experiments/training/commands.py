@@ -219,9 +219,7 @@ def dev_command(arguments: Arguments) -> int:
     rows = []
     for label, values in zip(_labels(arguments.requested, scorers), zip(*columns, strict=True), strict=True):
         mean = sum(r for r, _ in values) / len(values)
-        rows.append(
-            [label, f"{mean:.1f}", *(f"{r:.1f}" + ("" if isnan(a) else f" / {a:.1f}") for r, a in values)]
-        )
+        rows.append([label, f"{mean:.1f}", *(f"{r:.1f}" + ("" if isnan(a) else f" / {a:.1f}") for r, a in values)])
     print(format_table(["metric", "mean r", *parts], rows, "text"))
     return 0
 

@@ -171,6 +171,7 @@ def _make_cells(
 
 
 def make_lexical(name: str, streams: Streams, **settings: bool) -> Metric:
+    """Make SacreBLEU's metric of a canonical name."""
     if None in streams[0]:
         raise InputError(f"SacreBLEU's {name} needs references: pass them, or leave {name} out.")
     base, own_settings = settings_of(name)

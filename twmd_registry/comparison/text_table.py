@@ -52,8 +52,8 @@ def write_table(
 ) -> str:
     """Write a table in a format of `FORMATS`.
 
-    A plain table wraps headings and texts to stay within `table_width`. If there are too many columns it is split, and every
-    part repeats the columns that name the rows. If there are too many of those, they are merged into one.
+    A plain table wraps headings and texts to stay within `table_width`. If there are too many columns it is split, and
+    every part repeats the columns that name the rows. If there are too many of those, they are merged into one.
 
     Args:
         header: Headings.
