@@ -65,6 +65,8 @@ class Command(click.RichCommand):
             greedy = [param for param in self.params if param.multiple and len(ctx.params.get(str(param.name), ())) > 1]
             missing = error.param.human_readable_name if error.param else "it"
             hints = [f" {param.opts[0]} takes every word after it, so put {missing} first." for param in greedy]
+            if isinstance(error.param, click.Option):
+                hints.insert(0, f" {error.param.metavar}: {error.param.help}")
             raise click.UsageError(error.format_message() + "".join(hints), ctx) from error
         except click.UsageError as error:
             error.ctx = error.ctx or ctx
@@ -300,13 +302,7 @@ def metric(about: str, choices: Iterable[object] = MetricName, **settings: Any) 
 
 def file_of_texts(names: str, metavar: str, about: str) -> Declare:
     """Declare an option for one input file, parsed like an option for several files."""
-    return many(names, metavar, about, type=INPUT, callback=_one)
-
-
-def _one(context: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> tuple[Any, ...]:
-    if not values:
-        raise click.UsageError(f"name the file {param.metavar} after {param.opts[0]}; - is standard input.")
-    return _only(context, param, values)
+    return many(names, metavar, about, type=INPUT, callback=_only, required=True)
 
 
 def _only(_ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> tuple[Any, ...]:
