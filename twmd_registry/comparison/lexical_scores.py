@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -97,7 +97,7 @@ def score_all(
     return [_score_lexically(metric, segments) if _is_lexical(metric) else next(sets) for metric in metrics]
 
 
-def _is_lexical(metric: object) -> bool:
+def _is_lexical(metric: object) -> TypeGuard[str]:
     return isinstance(metric, str) and is_lexical(metric)
 
 
@@ -112,7 +112,7 @@ def _score_lexically(name: str, segments: Segments) -> LexicalScores:
     return LexicalScores(
         signature=signature,
         by_side=np.array([cell.scores]),
-        counts=Counts(len(texts), *[0] * 6, {}),
+        counts=Counts(len(texts), 0, 0, 0, 0, 0, 0, {}),
         texts=digest_of_texts(segments),
         hashes={},
         explainer=refuse,

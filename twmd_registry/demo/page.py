@@ -69,7 +69,7 @@ def build_page(metric: str | None = None) -> gr.Blocks:
     for scorer in page.scorers:
         _ = scorer.spec  # loads the model, which stays in memory with the page
     settings = [value for preset in PRESETS for value in (chosen, preset, 0, *[answers.AS_PRESET] * 2)]
-    fields = (HYPOTHESIS, REFERENCES, "", False, *settings)
+    fields: tuple[Any, ...] = (HYPOTHESIS, REFERENCES, "", False, *settings)
     example = answer_texts(*fields)  # here, because components that are made below join the page
     with page:
         title, lead = (
