@@ -23,7 +23,7 @@ from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.files import adapter_content, embedded_folder, find_model
 from twmd_registry.models.fingerprint import ANY, NEUTRAL, fingerprint, settings_of
 from twmd_registry.registry import hashes
-from twmd_registry.registry.hashes import json_sha256, reread, sha256_of, tensors_sha256
+from twmd_registry.registry.hashes import forget_hashes, json_sha256, sha256_of, tensors_sha256
 from twmd_registry.registry.names import EMBEDDED_FINGERPRINT, EMBEDDED_MODEL, SHORT_NAMES, TOKENIZERS
 
 
@@ -55,8 +55,8 @@ def test_hash_is_cached_until_the_file_changes(tmp_path: Path, monkeypatch: pyte
     keep_the_time(path, b"b")
     assert sha256_of(path) == digest(path)
     assert len(read) == 2
-    with reread():
-        assert sha256_of(path) == digest(path)
+    forget_hashes()
+    assert sha256_of(path) == digest(path)
     assert len(read) == 3
     monkeypatch.setattr(hashes, "_SETTLED", 10**12)
     keep_the_time(path, b"c")

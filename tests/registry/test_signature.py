@@ -207,7 +207,7 @@ WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))
         ("layer:4", "layer:?", "layer", "layer is blank"),
         ("temperature:0.15", "temperature:nan", "temperature", "expected a number from 1e-6 to 1e6"),
         ("temperature:0.15|", "", "END", "temperature is missing: the"),
-        ("@21de63af9d45", "@0336012e230", "model", "@0336012e230 is not the content of"),
+        ("@21de63af9d45", "@0336012e230", "END", "@0336012e230 is not the content of"),
         ("centering:none", "centering:background%3A..%2Fx", "END", "names a file: a signature names it"),
         *(
             (before, f"|{field}{before}", "END", "names a file: a signature names ")

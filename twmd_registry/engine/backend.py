@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import nullcontext
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from twmd_registry.models.fitted import find_signed
 from twmd_registry.models.inference import exact_arithmetic, free_memory
 from twmd_registry.models.load import pick_device
 from twmd_registry.progress import Stage
-from twmd_registry.registry.hashes import reread
+from twmd_registry.registry.hashes import forget_hashes
 from twmd_registry.registry.metric_spec import AppliedSpec, MetricSpec
 from twmd_registry.registry.options import LocalFiles, RunOptions
 from twmd_registry.registry.presets import describe_model
@@ -91,8 +90,9 @@ class Backend:
         they have the signed content.
         """
         place = getattr(self.local_files, kind) if self.local_files else None
-        with reread() if place else nullcontext():  # a signed part: no remembered hash stands in for its content
-            files = at(place) if place else by_name(paths=self.local_files is None)
+        if place:  # a signed part: no remembered hash stands in for its content
+            forget_hashes()
+        files = at(place) if place else by_name(paths=self.local_files is None)
         if place and self.local_files and files.fingerprint in self.local_files.signed - {wanted}:
             files = by_name(paths=False)  # the place holds a part of another specification of the same record
         if wanted and wanted != files.fingerprint:

@@ -172,9 +172,10 @@ class SacreBLEUMetric(Metric):
         if len(cache) != len(hypotheses):
             lengths = f"{len(hypotheses)} hypotheses, but {len(cache)} texts in each reference stream"
             raise InputError(f"there are {lengths}. {STREAMS}")
-        digest = _digest(hypotheses, cache)
+        references = [entry["refs"] for entry in cache]
+        digest = digest_of_texts(Segments(list(hypotheses), references))
         if digest not in self._known:
-            self._known[digest] = self.scorer.score(hypotheses, [entry["refs"] for entry in cache])
+            self._known[digest] = self.scorer.score(hypotheses, references)
         return [[SCALE * score, 1.0] for score in self._known[digest].scores]
 
     def _aggregate_and_compute(self, stats: Any) -> Score:
@@ -209,10 +210,6 @@ def _check_streams(references: Sequence[Sequence[str | None]]) -> list[list[str 
     if any(not isinstance(stream, list) for stream in streams):
         raise InputError(f"references are texts; expected a list of streams. {STREAMS}")
     return streams
-
-
-def _digest(hypotheses: Sequence[str], cache: Sequence[Any]) -> str:
-    return digest_of_texts(Segments(list(hypotheses), [entry["refs"] for entry in cache]))
 
 
 def short_name(spec: MetricSpec) -> str:

@@ -25,7 +25,7 @@ from twmd_registry.errors import InputError, ModelError, SignatureError, SpecErr
 from twmd_registry.messages import collect_warnings
 from twmd_registry.progress import Progress
 from twmd_registry.record.content import InputFile, Record, RecordedSystem, environment, read_record, spec_keys
-from twmd_registry.registry.hashes import LENGTH, reread
+from twmd_registry.registry.hashes import LENGTH, forget_hashes
 from twmd_registry.registry.options import PART_NAMES, LocalFiles, RunOptions, resolve_local_files, signed_hashes
 from twmd_registry.registry.signature import Signature, describe_changes, parse_signature
 from twmd_registry.version import __version__
@@ -152,9 +152,9 @@ def verify_record(
     if any(not isinstance(texts, tuple | list) or len(texts) not in {2, 3} for texts in systems):
         raise InputError("systems must be pairs of predictions and references, or triples with sources.")
     texts = [check_segments(*arguments) for arguments in systems]
-    with reread():
-        pairs = zip(record.systems, texts, strict=True)
-        rescored = [_rescore(*pair, options, local_files, progress) for pair in pairs]
+    forget_hashes()
+    pairs = zip(record.systems, texts, strict=True)
+    rescored = [_rescore(*pair, options, local_files, progress) for pair in pairs]
     columns, reason = _compare_again(record, texts, rescored, recorded=True)
     differ = any(
         isinstance(result, Rescored) and tuple(result.scores.scores) != system.results[place].scores
@@ -472,8 +472,8 @@ def verify_number(
     signed = parse_signature(signature)
     local_files = resolve_local_files(local_files or LocalFiles(), [signed.spec])
     options = replace(options or RunOptions(), any_language=True)
-    with reread():
-        (scores,) = score_segments([Scorer(signed.spec, options, local_files)], texts)
+    forget_hashes()
+    (scores,) = score_segments([Scorer(signed.spec, options, local_files)], texts)
     if signed.nrefs not in {None, nrefs := scores.signature.nrefs}:
         raise InputError(f"the signature has nrefs:{signed.nrefs}, but these texts have nrefs:{nrefs}.")
     noise = tolerance

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from io import BufferedReader, FileIO
 from operator import attrgetter, index
 from pathlib import Path
@@ -78,11 +77,9 @@ def digest_bytes(file: BufferedReader) -> str:
     return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-@contextlib.contextmanager
-def reread() -> Iterator[None]:
+def forget_hashes() -> None:
     """Read every file again, for verification on systems where a change may leave no trace."""
     _remembered.clear()
-    yield
 
 
 def tensors_sha256(paths: Iterable[Path]) -> str:

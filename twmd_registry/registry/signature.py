@@ -16,10 +16,8 @@ from urllib.parse import unquote
 
 from twmd_registry.errors import SignatureError, SpecError
 from twmd_registry.messages import warn
-from twmd_registry.registry.hashes import LENGTH
 from twmd_registry.registry.keys import KEYS, Value
 from twmd_registry.registry.metric_spec import (
-    HASH,
     AppliedSpec,
     MetricSpec,
     required_keys,
@@ -208,7 +206,7 @@ def _read_spec(metric: MetricName, values: dict[str, Value], fields: dict[str, _
     for name in required_keys(metric, values):
         if name not in fields:
             _fail(end, f"{name} is missing: the signature is cut off, edited, or not from this package.")
-    fingerprint = _read_fingerprint(*fields["model"]) if "model" in fields else None
+    fingerprint = fields["model"][0].partition("@")[2] if "model" in fields and "@" in fields["model"][0] else None
     keys: dict[str, Any] = {**values}
     with _at(end):
         return AppliedSpec(metric=metric, fingerprint=fingerprint, **keys)
@@ -257,13 +255,6 @@ def _read_value(name: str, text: str, column: int) -> Value:
         _fail(column, f"{name}:{text} is not percent-encoded UTF-8.", error)
     with _at(column):
         return KEYS[name].parse(unquoted)
-
-
-def _read_fingerprint(model: str, column: int) -> str | None:
-    _, at, content = model.partition("@")
-    if at and not HASH.fullmatch(content):
-        _fail(column, f"@{content} is not the content of a model: expected {LENGTH} hexadecimal digits after @.")
-    return content if at else None
 
 
 def _read_counts(fields: dict[str, _Field]) -> dict[str, Any]:

@@ -221,11 +221,9 @@ class Idf:
 
     def __post_init__(self) -> None:
         """Raise SpecError for an unknown kind, or a table that does not fit the kind."""
-        has_table = self.table is not None and _is_name(self.table)
-        if self.kind not in ("corpus", "references", "background") or has_table is not (self.kind == "background"):
+        fits = _is_name(self.table) if self.kind == "background" else self.table is None
+        if self.kind not in ("corpus", "references", "background") or not fits:
             raise SpecError(f"idf {self.kind!r} with table {self.table!r} is not possible.")
-        if self.table is not None and not has_table:
-            raise SpecError(f"idf table {self.table!r} is not possible.")
 
     @classmethod
     def parse(cls, value: object) -> Idf:
