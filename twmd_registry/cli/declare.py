@@ -297,15 +297,11 @@ def metrics(lexical: Iterable[str], about: str, **settings: Any) -> Declare:
 
 def metric(about: str, choices: Iterable[object] = MetricName, **settings: Any) -> Declare:
     """Declare ``-m`` for a single metric; shells offer the choices."""
-    return metrics((), about, callback=_only, shell_complete=offer(choices), **settings)
+    return metrics((), about, callback=only_one, shell_complete=offer(choices), **settings)
 
 
-def file_of_texts(names: str, metavar: str, about: str) -> Declare:
-    """Declare an option for one input file, parsed like an option for several files."""
-    return many(names, metavar, about, type=INPUT, callback=_only, required=True)
-
-
-def _only(_ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> tuple[Any, ...]:
+def only_one(_ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the only value of an option; raise click.BadParameter for several."""
     if len(values) > 1:
         found = f"expected one {param.metavar}, not {len(values)}: {', '.join(map(str, values))}"
         raise click.BadParameter(f"{found}. It takes every word after it: put everything else first.")

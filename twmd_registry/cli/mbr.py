@@ -14,9 +14,11 @@ from twmd_registry.errors import SpecError
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.paths import write_file
 
+CANDIDATES = "The candidates of every segment; - is standard input."
+
 
 @command("mbr", example="twmd mbr -i candidates.jsonl -m twmd -o chosen.txt\ntwmd mbr -i samples.txt --num-samples 64")
-@declare.file_of_texts("-i --input", "CANDIDATES", "The candidates of every segment; - is standard input.")
+@declare.many("-i --input", "CANDIDATES", CANDIDATES, type=declare.INPUT, callback=declare.only_one, required=True)
 @declare.source
 @declare.reading
 @declare.metrics((), "A metric or a signature; several are averaged (default: twmd).", default=[str(MetricName.TWMD)])

@@ -183,14 +183,6 @@ def _shown(
     return rows
 
 
-def _rows(trials: Sequence[Trial], digits: int | None = None) -> list[dict[str, object]]:
-    """Return a row per trial: the keys that differ, and the mean Pearson correlation; as text if `digits` is set."""
-    from twmd_registry.metaeval.tune import varied_keys
-
-    names = varied_keys(trials)
-    return [_row(trial, names, digits) for trial in trials]
-
-
 def _row(trial: Trial, names: Sequence[str], digits: int | None) -> dict[str, object]:
     spec, pearson = trial
     values = {name: spec.values().get(name, KEYS[name].neutral) for name in names}
@@ -214,7 +206,7 @@ def _write(
         The names of the files.
     """
     from twmd_registry.metaeval.overlap import write_hashes
-    from twmd_registry.metaeval.tune import write_preset
+    from twmd_registry.metaeval.tune import varied_keys, write_preset
     from twmd_registry.report.figures import SUFFIXES, SurfacePoint, require_matplotlib, surface
     from twmd_registry.train.data import TrainingData, hashes_of
 
@@ -225,7 +217,8 @@ def _write(
         draws = False
         warn(f"{error}; everything else is written.")
     for metric, tried in by_metric.items():
-        write_file(folder / f"{metric}.tsv", f"{_table(_rows(tried, 6), 'tsv')}\n".encode())
+        rows = [_row(trial, varied_keys(tried), 6) for trial in tried]
+        write_file(folder / f"{metric}.tsv", f"{_table(rows, 'tsv')}\n".encode())
         written.append(f"{metric}.tsv")
         if draws and all(spec.layer and len(spec.layer.numbers) == 1 for spec, _ in tried):
             known = [(str(spec.centering), spec.layer, spec.temperature, pearson) for spec, pearson in tried]
