@@ -8,7 +8,7 @@ from twmd_registry.cli import main
 from twmd_registry.cli.groups import group
 
 SECTIONS = {
-    "Papers": ("papers.commands", "reproduce study diagnose figures"),
+    "Papers": ("papers.commands", "reproduce study diagnose bert-score"),
     "Protocols of shared tasks": ("protocols.commands", "task submit accuracy"),
     "Speed": ("bench.commands", "bench"),
     "Training": ("training.commands", "recipe data rate learn dev shrink defaults"),

@@ -117,7 +117,8 @@ def _write_diagnosis(diagnosis: Diagnosis, folder: Path, stem: str) -> None:
     import numpy as np
 
     from experiments.papers.diagnosis import Similarity
-    from twmd_registry.report.figures import SUFFIXES, as_csv, curves
+    from experiments.papers.pictures import curves
+    from twmd_registry.report.figures import SUFFIXES, as_csv
 
     numbers = [f"{name}{field}" for name in get_args(Similarity) for field in ("", "_error", "_pairs", "_left_out")]
     rows = (
@@ -252,8 +253,8 @@ def _run_diagnosis(experiment: Experiment, arguments: Arguments, options: RunOpt
     return _report_diagnosis(diagnosis, arguments, experiment.name, name, about=about, paper=experiment.properties)
 
 
-@command("figures", example="python -m experiments figures")
-def figures_command(_arguments: Arguments) -> int:
+@command("bert-score", example="python -m experiments bert-score")
+def bert_score_command(_arguments: Arguments) -> int:
     """Write the packaged table of bert_score's figures again, from an installed bert_score 0.3.13."""
     from experiments.papers.bert_score import read_figures, write_table
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from scipy.integrate import trapezoid
 
+from experiments.papers import pictures
 from experiments.papers.diagnosis import Diagnosis, diagnose
 from experiments.papers.experiment import (
     AVERAGE,
@@ -410,7 +411,7 @@ def _draw_curves(result: Reproduction, options: RunOptions) -> Iterator[NamedFil
         parts = {"-left": parts[""], "-right": right}
     for part, (header, lines, panels, y, logarithmic) in parts.items():
         title = f"{result.model}\n{experiment.about}"
-        draw = partial(figures.curves, panels, (picture["x"], y), title, logarithmic=logarithmic)
+        draw = partial(pictures.curves, panels, (picture["x"], y), title, logarithmic=logarithmic)
         yield from _files(f"{experiment.name}{part}", header, lines, draw)
 
 
@@ -457,13 +458,13 @@ def draw_data_sets(result: Mapping[str, Reproduction]) -> Iterator[NamedFile]:
     for name, groups in result["table1"].rated.items():
         (group, rated), *_ = groups.items()
         by_measure, stem = {measure: places[name, group] for measure, places in scores.items()}, name.lower()
-        draw = figures.densities if name in classes else figures.scatter
+        draw = pictures.densities if name in classes else figures.scatter
         rows = np.array([rated.ratings, *by_measure.values()]).T.tolist()
         yield from _files(stem, ["rating", *by_measure], rows, partial(draw, rated.ratings, by_measure, name))
         if name in classes and 0 < rated.ratings.sum() < len(rated.ratings):
             curves = {measure: roc_curve(values, rated.ratings == 1) for measure, values in by_measure.items()}
             for suffix in figures.SUFFIXES:
-                yield f"{stem}-roc{suffix}", figures.roc(curves, name, suffix)
+                yield f"{stem}-roc{suffix}", pictures.roc(curves, name, suffix)
 
 
 def first_pairs(result: Reproduction) -> tuple[str, RatedSegments]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 TABLE = Path(str(resources.files("twmd_registry"))) / "data" / "bert_score.json"
-"""The figures, with source and licence; written by ``python -m experiments figures``."""
+"""The figures, with source and licence; written by ``python -m experiments bert-score``."""
 
 MOVED = frozenset({"FacebookAI", "albert", "distilbert", "google-bert", "google-t5", "xlnet"})
 """Hub accounts that now own models which once had no owner in their name."""
