@@ -172,10 +172,10 @@ class SacreBLEUMetric(Metric):
         if len(cache) != len(hypotheses):
             lengths = f"{len(hypotheses)} hypotheses, but {len(cache)} texts in each reference stream"
             raise InputError(f"there are {lengths}. {STREAMS}")
-        references = [entry["refs"] for entry in cache]
-        digest = digest_of_texts(Segments(list(hypotheses), references))
+        by_segment: list[list[str]] = [entry["refs"] for entry in cache]
+        digest = digest_of_texts(Segments(list(hypotheses), by_segment))
         if digest not in self._known:
-            self._known[digest] = self.scorer.score(hypotheses, references)
+            self._known[digest] = self.scorer.score(hypotheses, by_segment)
         return [[SCALE * score, 1.0] for score in self._known[digest].scores]
 
     def _aggregate_and_compute(self, stats: Any) -> Score:
