@@ -265,4 +265,6 @@ def test_page_begins_with_the_verdict_of_the_first_metric() -> None:
     apart = (scores, scores + 0.1, scores + 0.2)
     assert verdict_of(*apart, COMET=[*apart])[1:] == ["W also beats A, p = 0.005.", "COMET says the same."]
     tied = verdict_of(*apart, COMET=[scores, scores + 0.1, scores + 0.1 + noise])
-    assert tied[2] == "Other metrics differ from it: COMET on W against A."
+    assert tied[2] == "But COMET finds W not separable from A."
+    turned = [scores, scores, scores + 0.2]
+    assert verdict_of(*apart, COMET=turned, BLEURT=turned)[2] == "But COMET and BLEURT find A not separable from M."

@@ -74,18 +74,23 @@ def short_names(systems: Sequence[str]) -> list[str]:
 def _others(comparison: SystemComparison, names: Sequence[str], best: Sequence[int]) -> list[str]:
     """Say whether other metrics agree with the first about every system and the baseline, and about the two best."""
     first, *others = comparison.columns
-    systems = range(1, len(names))
-    differing = []
+    found = dict[str, list[str]]()  # the metrics that find something else
     for column in others:
-        if apart := [i for i in systems if compare(column, i, 0) != compare(first, i, 0)]:
-            differing.append(f"{column.name} on {_list(names, apart)}")
-        if len(best) > 1 and compare(column, *best) != compare(first, *best):
-            differing.append(f"{column.name} on {names[best[0]]} against {names[best[1]]}")
+        for kind, words in ((1, "better than"), (0, "not separable from"), (-1, "worse than")):
+            some = [i for i in range(1, len(names)) if compare(column, i, 0) == kind != compare(first, i, 0)]
+            if some:
+                found.setdefault(f"{_list(names, some)} {words} {names[0]}", []).append(column.name)
+            if best[1:] and compare(column, *best) == kind != compare(first, *best):
+                found.setdefault(f"{names[best[0]]} {words} {names[best[1]]}", []).append(column.name)
     if not others:
         return []
-    if not differing:
+    if not found:
         return ["The other metrics say the same." if len(others) > 1 else f"{others[0].name} says the same."]
-    return [f"Other metrics differ from it: {', '.join(differing)}."]
+    said = (
+        f"{_list(metrics, range(len(metrics)))} find{'s' * (len(metrics) == 1)} {what}"
+        for what, metrics in found.items()
+    )
+    return [f"But {'; '.join(said)}."]
 
 
 def compare(column: MetricColumn, i: int, j: int) -> int:
