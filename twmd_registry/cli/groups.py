@@ -43,6 +43,7 @@ class LazyGroup(click.RichGroup):
                 return None
             root = ctx.find_root()
             paths = {path[-1]: " ".join(path) for path in _walk(root.command, ctx, (str(root.info_name),))}
+            paths["list"] = f"{root.info_name} explain"  # which lists metrics and presets, as --list of SacreBLEU
             paths |= {name: name for name in self._modules}
             closest = difflib.get_close_matches(cmd_name, paths, n=1)
             hints = [f" Did you mean {paths[name]!r}?" for name in closest]

@@ -53,7 +53,7 @@
     const group = make("tbody", "", { "data-segment": segment + 1 });
     const rows = [...givenRows(segment), ...systemRows(segment)];
     const first = rows[0].firstChild;
-    const name = `${segment + 1}: ${first.textContent}`;
+    const name = `segment ${segment + 1}: ${first.textContent}`;
     first.textContent = linked ? "" : name;
     group.classList.toggle("open", !linked);
     if (linked) {
