@@ -27,6 +27,9 @@ MANY_BATCHES = 32
 """Batches after which enough free memory is scattered between used parts (100 to 180 MB) to return it to the system."""
 X86 = ("x86_64", "amd64")
 OPERATORS = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
+# oneDNN, and torch's layer above it, keep code for 1,024 products each, nearly 1 MB per new shape of a product.
+for _variable in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+    os.environ.setdefault(_variable, "32")
 
 _LOCK, LOADING = threading.RLock(), threading.RLock()
 """Held while settings of the process change, and while a model is loaded."""
