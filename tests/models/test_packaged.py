@@ -38,7 +38,7 @@ def _tokenizers_stay_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
 BOTH = ("float32", "bfloat16")
 CASES: dict[str, dict[str | None, tuple[str, ...]]] = {
     "embedded": {None: BOTH, "rated-twmd": BOTH[:1]},
-    "multilingual": {"mlqe-twmd": BOTH[:1]},
+    "multilingual": {"rated-multilingual": BOTH[:1]},
 }
 
 
@@ -75,7 +75,7 @@ def test_adapter_of_another_model_is_refused() -> None:
         ModelError,
         match=f"^adapter .* was made for {MULTILINGUAL_MODEL}, not for {EMBEDDED_MODEL}: it does not fit this model.$",
     ):
-        load_bert(find_model("embedded"), find_adapter("mlqe-twmd"), "float32")
+        load_bert(find_model("embedded"), find_adapter("rated-multilingual"), "float32")
 
 
 def test_users_own_adapter_is_loaded_by_peft(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ LOG = (Path(__file__).resolve().parents[2] / "experiments" / "LOG.md").read_text
 ADAPTERS = {
     "rated-twmd": ("twmd", "embedded-tuned"),
     "rated-mpnet": ("twmd", "mpnet-tuned"),
-    "mlqe-twmd": ("twmd", "multilingual-tuned"),
+    "rated-multilingual": ("twmd", "multilingual-tuned"),
     "mlqe-source": ("twmd", "multilingual-source-tuned"),
     "stsb-siamese": ("stsscore", "embedded"),
     "stsb-mpnet": ("stsscore", "mpnet-stsb"),
