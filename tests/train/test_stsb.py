@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from twmd_registry.metaeval.correlation import correlate
 
 NAMES = ["the baker", "a heron", "the lighthouse keeper", "my sister", "an old train"]
 DEEDS = ["left before dawn", "stood by the weir", "sang, quietly", "sold nine loaves", "was late again"]
+
+MODULES = (("", "Transformer"), ("1_Pooling", "Pooling"))
 
 
 def write_set(path: Path, rows: int, seed: int) -> None:
@@ -68,9 +72,14 @@ def test_siamese_writes_adapter_line_card_and_signature(tmp_path: Path, run: Run
 
 @pytest.mark.parametrize("option", ["", "--full"])
 def test_trained_cross_encoder_scores_as_reported(
-    option: str, sets: Path, bert: str, run: Run, monkeypatch: Patch
+    option: str, sets: Path, bert: Any, run: Run, monkeypatch: Patch
 ) -> None:
-    """The tiny model lacks most of the words."""
+    """The tiny model lacks most of the words; a cross-encoder does not use its pooling."""
+    bert = shutil.copytree(bert, sets / "bert")
+    (bert / "1_Pooling").mkdir()
+    (bert / "1_Pooling" / "config.json").write_text('{"pooling_mode": "cls"}', encoding="utf-8")
+    modules = [{"path": path, "type": f"sentence_transformers.models.{name}"} for path, name in MODULES]
+    (bert / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
     monkeypatch.setattr("twmd_registry.train.stsb.WARM_UP_STEPS", 0)
     output = sets / "trained"
     status, out, err = run(f"train stsscore {sets} {option} --epochs 1 --set model={bert} -o {output}")
@@ -80,7 +89,7 @@ def test_trained_cross_encoder_scores_as_reported(
     card = (output / "README.md").read_text(encoding="utf-8")
     assert signature in card
     assert f"library_name: {'sentence-transformers' if option else 'peft'}" in card
-    keys: dict[str, Any] = {"model": str(output)} if option else {"model": bert, "adapter": str(output)}
+    keys: dict[str, Any] = {"model": str(output)} if option else {"model": str(bert), "adapter": str(output)}
     dev = read_stsb(sets / "dev.csv")
     found = twmd_registry.load(signature, **keys).score(dev.predictions, dev.references)
     assert f"Pearson on dev {correlate('pearson', found.scores, dev.ratings):.4f}" in out

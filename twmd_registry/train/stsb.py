@@ -20,7 +20,7 @@ from twmd_registry.engine.scorer import load
 from twmd_registry.judgments.corpora import HIGHEST
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.overlap import TRAINING_DATA, write_hashes
-from twmd_registry.models.files import ModelFiles, find_sentence_model
+from twmd_registry.models.files import ModelFiles, find_model, find_sentence_model
 from twmd_registry.models.load import load_network
 from twmd_registry.models.regressor import load_cross_encoder, save_line
 from twmd_registry.models.sentence import Line, load_bare, load_pipeline, moved_module
@@ -61,7 +61,7 @@ def train_stsb(
         rating_scale(source)
     from transformers import set_seed
 
-    files, start = find_sentence_model(model), time.monotonic()
+    files, start = find_sentence_model(model) if siamese else find_model(model), time.monotonic()
     set_seed(recipe.seed)
     trained, wrapped = _make_model(files, recipe, siamese=siamese)
     with writing(output), tempfile.TemporaryDirectory() as run:
