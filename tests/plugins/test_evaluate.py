@@ -40,8 +40,9 @@ def test_every_metric_of_the_catalogue_has_a_module() -> None:
 def test_every_metric_returns_the_engines_scores_under_its_name(name: str, texts: Texts) -> None:
     metric = evaluate.load(name)
     assert (metric.name, type(metric).__module__) == (name, f"twmd_registry.metrics.{name}.{name}")
-    result = metric.compute(predictions=texts.predictions, references=texts.references)
-    engine = twmd_registry.load(name).score(*texts)
+    some = texts.predictions[:4], texts.references[:4]
+    result = metric.compute(predictions=some[0], references=some[1])
+    engine = twmd_registry.load(name).score(*some)
     assert result == engine.as_dict()
     two_sided = {"precision", "recall", "f1"} if CATALOGUE[MetricName(name)].two_sided else set()
     assert set(result) == {name, "scores", "signature", *COUNTS} | two_sided
@@ -128,7 +129,7 @@ def test_copy_scores_the_same_with_its_own_rows(clone: Callable[[Any], Any]) -> 
 
 def test_threads_sharing_a_metric_score_their_own_rows() -> None:
     metric = evaluate.load("twmd")
-    texts = [[f"{P[0]} {number}"] * (number + 1) for number in range(6)]
+    texts = [[f"{P[0]} {number}"] * (number + 1) for number in range(4)]
     expected = [twmd_registry.score(one, [R[0]] * len(one)).score for one in texts]
     with ThreadPoolExecutor(6) as pool:
         found = pool.map(lambda one: metric.compute(predictions=one, references=[R[0]] * len(one)), texts * 3)
@@ -146,16 +147,6 @@ def test_rows_of_several_processes_are_in_files_and_are_not_copied(tmp_path: Pat
     metric.writer = [1]  # as with rows, without the other process, for which it would wait
     with pytest.raises(SpecError, match="locked file"):
         pickle.dumps(metric)
-
-
-def test_failed_computation_leaves_the_metric_usable() -> None:
-    metric = evaluate.load("twmd", layer=99)
-    with pytest.raises(SpecError, match="layer=99 is out of range"):
-        metric.compute(predictions=P, references=R)
-    assert metric.compute(predictions=P, references=R, layer=4)["scores"]
-    with pytest.raises(InputError):
-        metric.compute(predictions=P, references=R[:1])
-    assert len(metric.compute(predictions=P, references=R, layer=4)["scores"]) == 2
 
 
 @pytest.mark.parametrize(
