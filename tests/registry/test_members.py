@@ -65,10 +65,6 @@ def test_ensembles_are_compared_member_by_member(one: str, other: str, words: st
     assert not found.comparable
 
 
-def test_short_form_has_short_keys_inside_too() -> None:
-    assert ";layer=" not in parse_signature(WHOLE).format(short=True)
-
-
 @pytest.mark.parametrize(
     ("members", "words"),
     [

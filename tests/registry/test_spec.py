@@ -244,15 +244,8 @@ def test_options_and_keys_are_split() -> None:
 
 IMPOSSIBLE: list[dict[str, Any]] = [
     {"temperature": -0.15},
-    {"temperature": 0.0},
-    {"temperature": float("nan")},
-    {"iterations": 0},
-    {"multiref": "min"},
-    {"layer": "banana"},
     {"layer": b"\x03"},
     *({key: 10**5000} for key in ("layer", "temperature", "iterations", "output")),  # Python does not write it
-    {"centering": "background:"},
-    {"truncation": "cut:0"},
     {"metric": "nonsense"},
     {"fingerprint": "XYZ"},
 ]
