@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -21,7 +21,7 @@ from twmd_registry.engine.result import (
     score_documents,
 )
 from twmd_registry.engine.scorer import Scorer, check_scorers, score_segments
-from twmd_registry.errors import SpecError
+from twmd_registry.errors import SpecError, check_types
 from twmd_registry.progress import Progress
 from twmd_registry.registry.names import LEXICAL_NAMES
 
@@ -55,6 +55,7 @@ class LexicalScores(ScoreSet):
         return score_documents(self.sampled.statistics[0], list(documents), self.sampled.score_of, resamples, seed)
 
 
+@check_types(progress=Callable | None)
 def score_all(
     scorers: Sequence[Scorer | str],
     predictions: Iterable[str],
