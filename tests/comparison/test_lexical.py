@@ -88,3 +88,7 @@ def test_command_line_scores_tests_and_verifies_them(run: Run, folder: Path) -> 
     assert names[:3] == ["BLEU", "twmd", "BLEU (tok=zh)"]
     status, out, _ = run("verify record.json ref.txt -i a.txt b.txt")
     assert (status, "6 of 6 results" in out) == (0, True), out
+
+
+def test_signature_with_a_field_that_is_neither_yes_nor_no_is_not_sacrebleus() -> None:
+    assert lexical_of_signature("chrF2|nrefs:1|case:mixed|eff:maybe|nc:6|nw:0|space:no|version:2.6.0") is None

@@ -155,6 +155,8 @@ def lexical_of_signature(signature: str) -> str | None:
     for name, option in OPTIONS[metric].items():
         field, colon, yes = option.signed.partition(":")
         if field in stated:
+            if colon and stated[field] not in {"yes", "no", "lc", "mixed"}:
+                return None
             keys[name] = ("yes" if stated[field] == yes else "no") if colon else stated[field]
     try:
         return canonical_lexical(";".join([metric, *(f"{key}={text}" for key, text in keys.items() if text)]))
