@@ -52,7 +52,7 @@ def both(predictions: list[str], references: Any, *, layer: int, keys: Any = KEY
 @pytest.mark.parametrize("name", PAGES)
 def test_every_example_prints_its_output(name: str) -> None:
     found = doctest.DocTestParser().get_doctest(PAGES[name], {}, name, name, 0)
-    assert len(found.examples) >= 5
+    assert found.examples
     results = doctest.DocTestRunner(verbose=False).run(found)
     assert (results.failed, results.attempted) == (0, len(found.examples))
 

@@ -76,6 +76,7 @@ def test_documented_task_returns_the_command_lines_score_stderr_and_signature(
     spread = sum((value - expected.score) ** 2 for value in expected.scores) ** 0.5 / len(references)
     assert found["twmd_stderr,none"] == pytest.approx(spread, rel=0.15)
     assert found["twmd_signature_stderr,none"] == "N/A"
+    assert ", ".join(f'"{key},none": {found[f"{key},none"]:.4f}' for key in ("twmd", "twmd_stderr")) in PAGE
     # lm_eval writes other objects with str
     assert [float(str(sample["twmd"])) for sample in found["samples"]] == pytest.approx(expected.scores)
     assert {str(sample["twmd_signature"]) for sample in found["samples"]} == {str(expected.signature)}

@@ -162,7 +162,7 @@ def test_streams_columns_and_lists_with_gaps_score_the_same(settings: str, folde
         ("mlflow", "classic_metric", ()),
         ("inspect", "metric_scorer", ()),
         ("lm_eval", "references_in", ("refs",)),
-        ("sentence_transformers", "MetricEvaluator", (["a", "b"], ["b", "c"], [1.0, 2.0])),
+        ("sentence_transformers", "MetricEvaluator", (["a", "b", "c"], ["b", "c", "d"], [1.0, 2.0, 3.0])),
     ],
 )
 def test_a_framework_that_needs_every_row_refuses_to_leave_rows_out(
