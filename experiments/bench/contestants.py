@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 
 from experiments.bench.texts import benchmark_pairs
-from twmd_registry.engine.scorer import Scorer, score_all
+from twmd_registry.engine.scorer import Scorer, score_with
 from twmd_registry.models.inference import ACCELERATOR_TOKENS, CPU_TOKENS
 from twmd_registry.registry.names import Dtype
 from twmd_registry.registry.options import RunOptions
@@ -137,7 +137,7 @@ def ours(setting: Setting, metrics: tuple[str, ...] = ("twmd",), dtype: Dtype = 
         return Scorer(spec, RunOptions(device=setting.device))
 
     scorers = [scorer(metric) for metric in metrics]
-    return lambda predictions, references: score_all(scorers, predictions, references)
+    return lambda predictions, references: score_with(scorers, predictions, references)
 
 
 def default(setting: Setting) -> Run:

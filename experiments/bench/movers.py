@@ -24,7 +24,7 @@ from experiments.bench.contestants import Setting, bare
 from experiments.bench.pace import model_of
 from experiments.bench.texts import benchmark_pairs, machine, print_table
 from twmd_registry import align
-from twmd_registry.engine.scorer import Scorer, score_all
+from twmd_registry.engine.scorer import Scorer, score_with
 from twmd_registry.models.files import embedded_folder
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.spec import make_spec
@@ -124,7 +124,7 @@ def main(most: int | None = None) -> None:
     original, scores = OriginalLoop(), dict[str, Sequence[float]]()
 
     def ours(what: str) -> None:
-        scores[what] = score_all([scorers[what]], predictions, references)[0].scores
+        scores[what] = score_with([scorers[what]], predictions, references)[0].scores
 
     def loop(batch: int) -> None:
         scores[f"original, batch {batch}"] = original.score(predictions, references, batch)
@@ -140,7 +140,7 @@ def main(most: int | None = None) -> None:
     off = np.abs(np.array(scores["moverscore-v1 here"]) - np.array(scores["original, batch 1"]))
     print(f"the original's scores: {(off <= 1e-4).sum()} of {len(off)} within 1e-4; median {np.median(off):.1e}")
     for what in ("moverscore here, default", "moverscore-v1 here"):
-        spent = solver_clock(partial(score_all, [scorers[what]], predictions, references))
+        spent = solver_clock(partial(score_with, [scorers[what]], predictions, references))
         print(
             f"exact transport, {what}: {spent:.2f} s = {spent / seconds['bare encoder, layer 4']:.2f} x the "
             "bare encoder"

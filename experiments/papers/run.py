@@ -27,7 +27,7 @@ from experiments.papers.experiment import (
 )
 from experiments.papers.reproduction import GroupedSegments, Place, Reproduction, line_name
 from twmd_registry.align.sinkhorn import sinkhorn_plan
-from twmd_registry.engine.scorer import Scorer, score_all
+from twmd_registry.engine.scorer import Scorer, score_with
 from twmd_registry.errors import FileError, InputError, ModelError, SpecError
 from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.judgments.sets import FORMATS, read_hub
@@ -176,7 +176,7 @@ def _score(
     places = {(name, group): segments for name, groups in rated.items() for group, segments in groups.items()}
     expect(progress, sum(len(segments.ratings) for segments in places.values()))
     for place, segments in places.items():
-        scored = score_all(opened, segments.predictions, segments.references, progress=progress) if opened else []
+        scored = score_with(opened, segments.predictions, segments.references, progress=progress) if opened else []
         for metric, own_scores in zip(scorers, scored, strict=True):
             result[metric][place] = np.array(own_scores.scores)
         for metric in lexical:

@@ -109,10 +109,10 @@ def submit_command(arguments: Arguments) -> int:
     segments = sum(len(output.predictions) for output in outputs)
     with progress_bar(total=segments) as progress:
         (scorer,) = make_scorers([requested], options_of(arguments))
-        from twmd_registry.engine.scorer import score_all
+        from twmd_registry.engine.scorer import score_with
 
         texts = [(output.predictions, output.references, output.sources) for output in outputs]
-        scored = [score_all([scorer], *arguments_of_output, progress=progress)[0] for arguments_of_output in texts]
+        scored = [score_with([scorer], *arguments_of_output, progress=progress)[0] for arguments_of_output in texts]
     results = [(result.score, result.scores) for result in scored]
     for path, text in submission_files(name, year, outputs, results).items():
         write_file(arguments.output / path, text.encode())
@@ -141,14 +141,14 @@ def accuracy_command(arguments: Arguments) -> int:
     """
     data = read_all_rated(arguments.data)
     from experiments.protocols.delta_accuracy import fit_delta_accuracy
-    from twmd_registry.engine.scorer import score_all
+    from twmd_registry.engine.scorer import score_with
 
     with progress_bar(total=sum(len(rated.ratings) for rated in data.values())) as progress:
         (scorer,) = make_scorers(arguments.requested, options_of(arguments))
         scored = []
         for rated in data.values():
             texts = rated.predictions, rated.references
-            (scores,) = score_all([scorer], *texts, sources=rated.source, progress=progress)
+            (scores,) = score_with([scorer], *texts, sources=rated.source, progress=progress)
             scored.append((scores.scores, rated))
         fit = fit_delta_accuracy(scored)
     estimates = {(n, share): fit.difference(share, n) for n, share in itertools.product(SEGMENTS, SHARES)}

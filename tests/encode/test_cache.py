@@ -16,7 +16,7 @@ from tests import tiny
 from twmd_registry.encode.cache import CachedText, TextCache, TextKey
 from twmd_registry.engine import pipeline
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import Scorer, score_all
+from twmd_registry.engine.scorer import Scorer, score_with
 from twmd_registry.errors import SpecError, TwmdWarning
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.tensors import TextTokens
@@ -83,7 +83,7 @@ def test_later_calls_encode_only_uncached_texts_and_score_the_same(model: str, n
 
 def test_texts_cached_across_chunks_and_metrics_are_encoded_once(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     keys: list[dict[str, Any]] = [{"name": "twmd"}, {"name": "twmd", "temperature": 0.7}, {"name": "sbert"}]
-    whole = [found.scores for found in score_all([metric(model, **settings) for settings in keys], *PAIRS)]
+    whole = [found.scores for found in score_with([metric(model, **settings) for settings in keys], *PAIRS)]
     monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 12)
     scorers = [
         metric(model, **{**settings, "keep_references": room})
@@ -92,7 +92,7 @@ def test_texts_cached_across_chunks_and_metrics_are_encoded_once(model: str, mon
     assert all(scorer.spec for scorer in scorers)
     for number in (DIFFERENT, len(PREDICTIONS)):
         before = scorers[0].backend.model.texts_encoded
-        found = [one.scores for one in score_all(scorers, *PAIRS)]
+        found = [one.scores for one in score_with(scorers, *PAIRS)]
         assert scorers[0].backend.model.texts_encoded - before == number
     np.testing.assert_allclose(found, whole, rtol=0, atol=1e-5)
 

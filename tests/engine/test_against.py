@@ -12,7 +12,7 @@ import pytest
 from twmd_registry import load, mbr, score
 from twmd_registry.encode.encoder import tokenise
 from twmd_registry.encode.words import copied_tokens
-from twmd_registry.engine.scorer import score_all
+from twmd_registry.engine.scorer import score_with
 from twmd_registry.engine.token_backend import TokenAlignmentBackend
 from twmd_registry.errors import InputError, ModelError, SpecError, TwmdWarning
 from twmd_registry.registry.metrics import CATALOGUE
@@ -43,7 +43,7 @@ def test_copy_of_the_source_scores_below_a_paraphrase() -> None:
     source = "the dog made a lot of noise with its voice"
     metrics = [metric for metric in MetricName if "against" in CATALOGUE[metric].keys]
     scorers = [load(metric, against="source") for metric in metrics]
-    every = score_all(scorers, ["a dog was barking very loudly", source], sources=[source] * 2)
+    every = score_with(scorers, ["a dog was barking very loudly", source], sources=[source] * 2)
     assert len(every) == 6
     for found in every:
         assert found.scores[1] < found.scores[0], found.signature
@@ -102,7 +102,7 @@ def test_member_of_an_ensemble_is_compared_with_references_and_sources() -> None
 def test_score_all_of_ensembles_and_both_comparisons_equals_each_alone() -> None:
     scorers = [load(name) for name in ("twmd", "ensemble(sbert,twmd)", "stsscore", "ensemble")]
     scorers += [load("twmd", against="source"), load("trwmd", against="both", source_weight=0.2)]
-    together = score_all(scorers, PREDICTIONS, REFERENCES, sources=SOURCES)
+    together = score_with(scorers, PREDICTIONS, REFERENCES, sources=SOURCES)
     for own, found in zip(scorers, together, strict=True):
         assert found.scores == pytest.approx(own.score(PREDICTIONS, REFERENCES, SOURCES).scores, abs=1e-6)
 

@@ -151,7 +151,7 @@ def test_impossible_study_is_refused() -> None:
 
 @pytest.mark.parametrize(("changes", "label"), [({"statistics": ("darr",)}, "item"), ({"level": "system"}, "system")])
 def test_study_without_labels_is_refused_before_encoding(changes: Any, label: str, monkeypatch: Patch) -> None:
-    monkeypatch.setattr("twmd_registry.engine.scorer.score_all", lambda *_args, **_kwargs: pytest.fail("was encoded"))
+    monkeypatch.setattr("twmd_registry.engine.scorer.score_with", lambda *_args, **_kwargs: pytest.fail("was encoded"))
     with pytest.raises(InputError, match=f"needs the {label} of every segment"):
         run_study(replace(PLAIN, **changes), RATED, RunOptions())
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests import tiny
-from twmd_registry.engine.scorer import Scorer, load, score_all
+from twmd_registry.engine.scorer import Scorer, load, score_with
 from twmd_registry.scale.dataset import names_of
 
 WORDS = [word for word in tiny.WORDS if word.isalpha()]
@@ -85,7 +85,7 @@ def assert_like_one_machine(rows: list[dict[str, Any]], own: list[Scorer], segme
     keys = [(prediction, *references) for prediction, references in segments]
     assert len(rows) == len(segments)
     assert set(found) == set(keys)
-    for scores, name in zip(score_all(own, *zip(*segments, strict=True)), names_of(own), strict=True):
+    for scores, name in zip(score_with(own, *zip(*segments, strict=True)), names_of(own), strict=True):
         for column, values in ((name, scores.scores), (f"{name}_recall", scores.recall)):
             if values is not None:
                 np.testing.assert_allclose([found[key][column] for key in keys], values, rtol=0, atol=1e-6)

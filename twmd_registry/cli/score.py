@@ -226,13 +226,13 @@ def score_and_compare(
     if any(metric.spec for metric in arguments.requested):
         with progress_bar(total=sum(len(task.predictions) for task in tasks)) as progress:
             scorers = make_scorers(arguments.requested, options_of(arguments))
-            from twmd_registry.engine.scorer import score_all
+            from twmd_registry.engine.scorer import score_with
 
             started = time.perf_counter()
             scores, systems_of = [], dict[str, list[str]]()
             for task in tasks:
                 with collect_warnings() as messages:
-                    results = score_all(scorers, task.predictions, compared, sources=task.sources, progress=progress)
+                    results = score_with(scorers, task.predictions, compared, sources=task.sources, progress=progress)
                 scores.append(results)
                 for message in messages:
                     systems_of.setdefault(message, []).append(task.name)

@@ -95,10 +95,10 @@ def compare_systems(
         if not (is_lexical(metric) if isinstance(metric, str) else isinstance(metric, tuple))
     ]
     if ours:
-        from twmd_registry.engine.scorer import check_scorers, score_all
+        from twmd_registry.engine.scorer import check_scorers, score_with
 
         scorers = check_scorers(ours)
-        sets = [score_all(scorers, texts, references) for _, texts in checked]
+        sets = [score_with(scorers, texts, references) for _, texts in checked]
         made = iter(zip(scorers, zip(*sets, strict=True), strict=True))
         metrics = [next(made) if metric in ours else metric for metric in metrics]
     streams = streams_of(references)

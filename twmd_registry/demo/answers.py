@@ -19,7 +19,7 @@ from twmd_registry.comparison.tables import sentence_lines
 from twmd_registry.comparison.verdict import SystemComparison
 from twmd_registry.engine.alignment import heat_map_variables
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import Scorer, score_all
+from twmd_registry.engine.scorer import Scorer, score_with
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.files.lines import digest_of_file
 from twmd_registry.files.tables import USUAL_REFERENCES, TableRow, read_rows
@@ -256,7 +256,7 @@ def score_texts(
                 notices.append(f"{name} was not scored: it compares the hypothesis with its {other}.")
                 del specs[name]
         scorers = [Scorer(spec) for spec in specs.values()]
-        sets = score_all(scorers, [hypothesis[:LONGEST]], [texts] if texts else None, sources)
+        sets = score_with(scorers, [hypothesis[:LONGEST]], [texts] if texts else None, sources)
         by_metric = dict(zip(specs, sets, strict=True))
         picture = _draw_plan(by_metric[metric])
     notices += notices_of_preset(METRICS, preset)
@@ -343,7 +343,7 @@ def score_file(table: UploadedTable, metrics: Sequence[str], preset: str) -> dic
 
     with collect_warnings() as warnings:
         scorers = [Scorer(spec_of(metric, preset)) for metric in dict.fromkeys(metrics)]
-        sets = score_all(scorers, predictions, references if any(references) else None, sources, progress=check_time)
+        sets = score_with(scorers, predictions, references if any(references) else None, sources, progress=check_time)
     seconds = time.perf_counter() - started
     record = make_record([(file.name, sets)], inputs=[file], references=references, seconds=seconds)
     names = [str(scores.metric) for scores in sets]

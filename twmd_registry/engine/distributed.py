@@ -16,7 +16,7 @@ import torch.distributed as dist
 from twmd_registry.engine.backend import Backend, PairScores, Scores
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments, digest_of_texts, take_share
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import Hooks, Scorer, check_scorers, score_all, score_segments
+from twmd_registry.engine.scorer import Hooks, Scorer, check_scorers, score_segments, score_with
 from twmd_registry.errors import InputError, SpecError, TwmdError
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.progress import Progress
@@ -137,16 +137,16 @@ def score_over_ranks(
     Each rank passes the same full lists and gets all scores, equal to a single process's (within 1e-5 in float32).
     Shares end at centering batches. Where a score depends on the whole call (``centering=corpus``, ``idf=corpus``,
     ``idf=references``, ``padding``), each rank scores all texts. Only rank 0 warns. Without a process group, or with
-    one process, this is `score_all`.
+    one process, this is `score_with`.
 
     Raises:
-        InputError: As for `score_all`, or a rank has other texts.
-        SpecError: As for `score_all`, or a rank has other metrics.
-        TwmdError: As for `score_all`, or something else went wrong on a rank. Every error is raised on every rank and
+        InputError: As for `score_with`, or a rank has other texts.
+        SpecError: As for `score_with`, or a rank has other metrics.
+        TwmdError: As for `score_with`, or something else went wrong on a rank. Every error is raised on every rank and
             names the one it comes from.
     """
     if world_size() == 1:
-        return score_all(scorers, predictions, references, sources, progress=progress)
+        return score_with(scorers, predictions, references, sources, progress=progress)
     ranks = Ranks()
 
     def work() -> tuple[list[ScoreSet], list[list[str]]]:

@@ -163,7 +163,7 @@ class Scorer:
             references: One text per segment, or one list of texts per segment; lists may differ in length. None or a
                 blank text is not a reference if the segment has another, and otherwise an empty one. Not needed with
                 ``against=source``.
-            sources: As for `score_all`; needed with ``against=source`` and ``both``.
+            sources: As for `twmd_registry.score_all`; needed with ``against=source`` and ``both``.
             progress: Called with the number of segments done since its last call.
 
         Returns:
@@ -205,7 +205,7 @@ class Scorer:
             raise SpecError(f"baseline={self.requested.baseline} is set already: fit with a scorer without it.")
         if self.requested.against is not None:
             raise SpecError(f"against={self.requested.against} has no baseline: random pairs of texts have no source.")
-        scores = score_all([self], *random_pairs(texts, pairs, seed), progress=progress)[0]
+        scores = score_with([self], *random_pairs(texts, pairs, seed), progress=progress)[0]
         sides = [side for side in (scores.precision, scores.recall, scores.f1) if side is not None]
         return make_baseline(self.spec, np.array(sides or [scores.scores]), seed)
 
@@ -368,21 +368,18 @@ def score(
     return scores
 
 
-def score_all(
-    scorers: Sequence[Scorer | str],
+def score_with(
+    scorers: Sequence[Scorer],
     predictions: Iterable[str],
     references: Iterable[str | None] | Iterable[Iterable[str | None]] | None = None,
     sources: Iterable[str] | None = None,
     *,
     progress: Progress | None = None,
 ) -> list[ScoreSet]:
-    """Score the same texts by several of this package's metrics, as `twmd_registry.score_all`, which takes SacreBLEU's
-    metrics too.
-    """
-    checked = check_scorers(scorers)
-    drop_missing = any(scorer.options.drop_missing for scorer in checked)
+    """Score the same texts by several scorers, as `twmd_registry.score_all`, which takes names too."""
+    drop_missing = any(scorer.options.drop_missing for scorer in scorers)
     segments = check_segments(predictions, references, sources, drop_missing=drop_missing)
-    return score_segments(checked, segments, progress=progress)
+    return score_segments(scorers, segments, progress=progress)
 
 
 def check_scorers(scorers: Sequence[Scorer | str]) -> list[Scorer]:

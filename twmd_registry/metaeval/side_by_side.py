@@ -92,12 +92,12 @@ def score_side_by_side(
     stage = split_progress(progress, segments, bool(specs) + sum(isinstance(metric, str) for metric in metrics))
     scored, overlaps = dict[Compared, tuple[Compared, LabelledScores]](), tuple[str, ...]()
     if specs:  # SacreBLEU's metrics alone need no torch
-        from twmd_registry.engine.scorer import Scorer, score_all
+        from twmd_registry.engine.scorer import Scorer, score_with
         from twmd_registry.metaeval.overlap import warn_about_overlap
 
         scorers = [Scorer(spec, options) for spec in specs]
         with stage(segments) as report:
-            sets = score_all(scorers, rated.predictions, rated.references, sources=rated.source, progress=report)
+            sets = score_with(scorers, rated.predictions, rated.references, sources=rated.source, progress=report)
         labels = labels_of([scores.signature.spec for scores in sets])
         overlaps = warn_about_overlap(labels, scorers, rated.references, data)
         for spec, scores, label in zip(specs, sets, labels, strict=True):

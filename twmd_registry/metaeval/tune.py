@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar, get_args
 import numpy as np
 
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.engine.scorer import Scorer, score_all
+from twmd_registry.engine.scorer import Scorer, score_with
 from twmd_registry.engine.token_backend import TokenAlignmentBackend
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.judgments.rated import RatedSegments, select
@@ -172,7 +172,7 @@ def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress:
     correlations, reasons = np.full((len(groups), len(scorers)), np.nan), dict[str, str]()
     for row, group in enumerate(groups):
         part = select(rated, np.flatnonzero(names == group))
-        sets = score_all(scorers, part.predictions, part.references, sources=part.source, progress=progress)
+        sets = score_with(scorers, part.predictions, part.references, sources=part.source, progress=progress)
         for column, scores in enumerate(sets):
             try:
                 correlations[row, column] = correlate("pearson", scores.scores, part.ratings)
@@ -212,10 +212,10 @@ def estimate_seconds(scorers: Sequence[Scorer], data: Sequence[RatedSegments]) -
     few = [*spread(scorers[:-1], SAMPLE_SETTINGS - 1), scorers[-1]]
     seconds = []
     with collect_warnings():  # scoring all segments repeats these warnings
-        score_all(few, *texts, sources=known)  # loads the model
+        score_with(few, *texts, sources=known)  # loads the model
         for timed in (few[-1:], few):
             started = time.perf_counter()
-            score_all(timed, *texts, sources=known)
+            score_with(timed, *texts, sources=known)
             seconds.append(time.perf_counter() - started)
     more = (len(scorers) - 1) * max(seconds[1] - seconds[0], 0.0) / max(len(few) - 1, 1)
     return (seconds[0] + more) * len(segments) / len(predictions)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from twmd_registry.encode.idf import write_frequencies
-from twmd_registry.engine.scorer import Scorer, load, score_all
+from twmd_registry.engine.scorer import Scorer, load, score_with
 from twmd_registry.errors import SpecError, check_types, missing_extra
 from twmd_registry.messages import warn
 from twmd_registry.models.fitted import FittedFile
@@ -263,7 +263,7 @@ class BERTScorer:
         started = time.perf_counter()
         layers = range(self._backend.model.depth + 1) if self.all_layers else [None]
         scorers = [self._make(batch_size, **({} if k is None else {"layer": k})) for k in layers]
-        results = score_all(scorers, _strip(cands), _strip(refs))
+        results = score_with(scorers, _strip(cands), _strip(refs))
         sides = torch.tensor(np.array([(r.precision, r.recall, r.f1) for r in results]), dtype=torch.float32)
         scores = Scores(sides.transpose(0, 1) if self.all_layers else sides[0])
         scores.signature = "\n".join(str(result.signature) for result in results)
