@@ -170,10 +170,15 @@ def learn_command(arguments: Arguments) -> int:
     from experiments.training.learn import Plan, Weighted, learn
     from twmd_registry.judgments.rated import read_table
 
+    options = options_of(arguments)
+    (scorer,) = make_scorers(arguments.requested, options)
     weights = {name: float(weight) for name, _, weight in (word.rpartition("=") for word in arguments.mix)}
     tables = {name: Path(name) for name in weights if name.endswith(".jsonl")}
     rated = sets.read_learned(
-        [name for name in weights if name not in tables], Path(arguments.data_dir), arguments.into
+        [name for name in weights if name not in tables],
+        Path(arguments.data_dir),
+        arguments.into,
+        sources=scorer.requested.against == "source",
     )
     rated |= {path.name: sets.standardise(read_table(path, group="group")) for path in tables.values()}
     weights = {Path(name).name if name in tables else name: weight for name, weight in weights.items()}
@@ -187,8 +192,6 @@ def learn_command(arguments: Arguments) -> int:
             name: sets.add_rows(own, make_errors(own, arguments.errors, -sets.CLIPPED, arguments.seed))
             for name, own in rated.items()
         }
-    options = options_of(arguments)
-    (scorer,) = make_scorers(arguments.requested, options)
     names = ("steps", "batch", "rank", "rate", "dropout", "frozen", "ranking", "start", "seed")
     plan = Plan(scorer.requested, **{name: getattr(arguments, name) for name in names})
     chosen = [Weighted(name, rated[name], weights[name]) for name in rated]
@@ -215,6 +218,8 @@ def dev_command(arguments: Arguments) -> int:
 
     parts = read_dev(Path(arguments.data_dir), arguments.into)
     scorers = make_scorers(arguments.requested, options_of(arguments))
+    if any(scorer.spec.against for scorer in scorers):
+        parts = {kind: own for kind, own in parts.items() if all(rated.source for rated in own)}
     columns = [agreement(scorers, parts[kind]) for kind in parts]
     rows = []
     for label, values in zip(_labels(arguments.requested, scorers), zip(*columns, strict=True), strict=True):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import regex
 
-from twmd_registry.engine.scorer import Scorer, score_all
+from twmd_registry.engine.scorer import Scorer, score_with
 from twmd_registry.errors import SpecError
 from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.judgments.sets import read_rated
@@ -62,6 +62,7 @@ SETS = (
     RatedSet("wmt24", "wmt:ratings/wmt24-esa.jsonl.xz"),
     RatedSet("bio", "wmt:ratings/bio-mqm.jsonl.xz", tenth),
     RatedSet("mlqe", "mlqe:mlqe/train.jsonl.xz", every=4),
+    RatedSet("mlqe-all", "mlqe:mlqe/train.jsonl.xz"),
     RatedSet("mlqe dev", "mlqe:mlqe/dev.jsonl.xz", _dev, every=4),
     RatedSet("stsb", "stsb:stsb/train.csv"),
     RatedSet("stsb dev", "stsb:stsb/dev.csv", _dev),
@@ -121,12 +122,16 @@ def fold(text: str) -> str:
     return str(regex.sub(r"[^\p{L}\p{N}]", "", text.casefold()))
 
 
-def held_out(data: Path, learned: Iterable[str] = ()) -> set[str]:
-    """Return the folded texts of all tests, and of dev but for sets that are learned from as a whole."""
+def held_out(data: Path, learned: Iterable[str] = (), *, sources: bool = False) -> set[str]:
+    """Return the folded texts of all tests, and of dev but for sets that are learned from as a whole; sources on
+    request.
+    """
     tests = [read_rated(f"{form}:{data / file}") for form, _, file in (name.partition(":") for name in TESTS)]
     kept = [own._replace(every=1) for own in SETS if own.name not in learned or has(own, "learn")]
     parts = [read_part(own, data, part) for own in kept for part in ("dev", "test") if has(own, part)]
-    return {fold(text) for rated in (*tests, *parts) for text in _texts(rated)}
+    return {
+        fold(text) for rated in (*tests, *parts) for text in (*_texts(rated), *(rated.source or () if sources else ()))
+    }
 
 
 def has(own: RatedSet, part: str) -> bool:
@@ -134,14 +139,25 @@ def has(own: RatedSet, part: str) -> bool:
     return part in map(own.part, range(BLOCK))
 
 
-def read_learned(names: Iterable[str], data: Path, into: str | None) -> dict[str, RatedSegments]:
+def read_learned(
+    names: Iterable[str], data: Path, into: str | None, *, sources: bool = False
+) -> dict[str, RatedSegments]:
     """Return the training rows of sets by name, with z-scores: their part for that, or all of a set of dev alone, less
-    rows with a held-out text.
+    rows with a held-out text. `sources` replace the references on request.
     """
     chosen = [_by_name(name) for name in names]
-    texts = held_out(data, [own.name for own in chosen]) if chosen else set()
+    texts = held_out(data, [own.name for own in chosen], sources=sources) if chosen else set()
     parts = {own.name: read_part(own, data, "learn" if has(own, "learn") else "dev", into) for own in chosen}
+    if sources:
+        parts = {name: compared_with_sources(rated, name) for name, rated in parts.items()}
     return {name: standardise(without(rated, texts)) for name, rated in parts.items()}
+
+
+def compared_with_sources(rated: RatedSegments, name: str) -> RatedSegments:
+    """Return segments whose references are their sources."""
+    if rated.source is None:
+        raise SpecError(f"{name} has no sources: leave it out, or train a metric that compares with references.")
+    return rated._replace(references=rated.source)
 
 
 def _by_name(name: str) -> RatedSet:
@@ -209,7 +225,8 @@ def agreement(scorers: Sequence[Scorer], parts: Sequence[RatedSegments]) -> list
         for group in dict.fromkeys(rated.group):
             own = select(rated, np.flatnonzero(groups == group))
             several = own.item if own.system and len(set(own.system)) > 1 else None
-            for each, scores in zip(values, score_all(scorers, own.predictions, own.references), strict=True):
+            every = score_with(scorers, own.predictions, own.references, own.source)
+            for each, scores in zip(values, every, strict=True):
                 r = correlate("pearson", scores.scores, own.ratings)
                 acc = _accuracy(scores.scores, own.ratings, several)
                 each.append((100 * r, 100 * acc))
