@@ -178,7 +178,7 @@ def learn_command(arguments: Arguments) -> int:
         [name for name in weights if name not in tables],
         Path(arguments.data_dir),
         arguments.into,
-        sources=scorer.requested.against == "source",
+        scorer.requested.against,
     )
     rated |= {path.name: sets.standardise(read_table(path, group="group")) for path in tables.values()}
     weights = {Path(name).name if name in tables else name: weight for name, weight in weights.items()}

@@ -12,6 +12,7 @@ import json
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -26,7 +27,7 @@ from torch.nn import functional
 from experiments.training.small_adapter import CONFIG, WEIGHTS
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.engine.pairs import Segments
-from twmd_registry.engine.scorer import Scorer
+from twmd_registry.engine.scorer import Scorer, split_mean
 from twmd_registry.engine.token_backend import TokenAlignmentBackend
 from twmd_registry.errors import SpecError
 from twmd_registry.judgments.rated import RatedSegments
@@ -133,7 +134,8 @@ class Batches:
                 break
         rated = self._sets[number].rated
         references = [_some(rated.references[row], draw) for row in rows]
-        texts = Segments([rated.predictions[row] for row in rows], references)
+        sources = [rated.source[row] for row in rows] if rated.source else None
+        texts = Segments([rated.predictions[row] for row in rows], references, sources)
         ratings = torch.tensor(rated.ratings[rows], dtype=torch.float32)
         return Drawn(texts, ratings, torch.tensor(items), group)
 
@@ -166,18 +168,32 @@ def ranking_loss(line: Tensor, ratings: Tensor, items: Tensor, kind: Ranking) ->
 
 
 class Judge(nn.Module):
-    """A metric whose weights are trained, and a line from similarities to z-scores for every group."""
+    """A metric whose weights are trained, and a line from similarities to z-scores for every group.
 
-    def __init__(self, metric: TrainedMetric, groups: int) -> None:
+    With `of_sources`, the metric against the source, a similarity is ``(1 - w) sim(prediction, reference) + w
+    sim(prediction, source)``, with w the `source_weight`; of a set without sources it is the first alone.
+    """
+
+    def __init__(
+        self, metric: TrainedMetric, groups: int, of_sources: TrainedMetric | None = None, source_weight: float = 0.0
+    ) -> None:
         """Store a metric; lines begin as ``10 (similarity - 0.75)``."""
         super().__init__()
-        self.metric = metric
+        self.metric, self.of_sources, self.source_weight = metric, of_sources, source_weight
         self.slopes = nn.Parameter(torch.full((groups,), 10.0).log())
         self.offsets = nn.Parameter(torch.full((groups,), 7.5))
 
+    def similarities(self, segments: Segments) -> Tensor:
+        """Return the similarities of segments; shape (segments,)."""
+        own = self.metric.similarities(segments)
+        if self.of_sources is None or segments.sources is None:
+            return own
+        compared = segments._replace(references=[[source] for source in segments.sources])
+        return torch.lerp(own, self.of_sources.similarities(compared), self.source_weight)
+
     def loss(self, batch: Drawn, plan: Plan) -> Tensor:
         """Return the loss of a batch."""
-        similarities, wanted = self.metric.similarities(batch.segments), batch.ratings
+        similarities, wanted = self.similarities(batch.segments), batch.ratings
         line = self.slopes[batch.group].exp() * similarities - self.offsets[batch.group]
         deviations = similarities - similarities.mean(), wanted - wanted.mean()
         r = functional.cosine_similarity(*deviations, dim=0)  # 0 if either is constant
@@ -222,7 +238,7 @@ def learn(sets: Sequence[Weighted], plan: Plan, output: Path, *, name: str, opti
     sets, the run resumes.
     """
     batches = Batches(sets, plan.batch, plan.seed)
-    backend, wrapped, judge = _make_judge(plan, len(batches), options)
+    backend, wrapped, judge = make_judge(plan, len(batches), options)
     weights = {key: weight for key, weight in judge.named_parameters() if weight.requires_grad}
     optimizer = torch.optim.AdamW(
         [{"params": [weight for key, weight in weights.items() if (key in LINES) is line]} for line in (False, True)],
@@ -265,10 +281,11 @@ def learn(sets: Sequence[Weighted], plan: Plan, output: Path, *, name: str, opti
     shutil.rmtree((output / CHECKPOINT).parent)
 
 
-def _make_judge(plan: Plan, groups: int, options: RunOptions) -> tuple[TokenAlignmentBackend, Any, Judge]:
+def make_judge(plan: Plan, groups: int, options: RunOptions) -> tuple[TokenAlignmentBackend, Any, Judge]:
     """Load the model and add an adapter; return the network with the adapter, and the trained module."""
     torch.manual_seed(plan.seed)
-    backend = TokenAlignmentBackend(plan.spec, options)
+    (_, spec), *others = split_mean(plan.spec) or ((1.0, plan.spec),)
+    backend = TokenAlignmentBackend(spec, options)
     encoder = Encoder(backend.files, None, "float32", torch.device("cpu"), trainable=True)
     set_dropout(encoder.network, plan.dropout)
     frozen = lora_modules(encoder, plan.frozen) if plan.frozen else []
@@ -280,8 +297,17 @@ def _make_judge(plan: Plan, groups: int, options: RunOptions) -> tuple[TokenAlig
         start_from(wrapped, find_adapter(plan.start).folder)
     recipe = Recipe(rank=plan.rank, batch=plan.batch, loss="pearson", bf16=True, dropout=plan.dropout)
     metric = TrainedMetric(encoder, backend.spec, backend.view, recipe)
-    metric.log_scale.requires_grad = metric.offset.requires_grad = False  # every group has its own line
-    return backend, wrapped, Judge(metric, groups)
+    if not others:
+        judge = Judge(metric, groups)
+    else:
+        (weight, against_source) = others[0]
+        view = TokenAlignmentBackend(against_source, options)
+        once = replace(recipe, bf16=False)  # the first metric has wrapped the network
+        judge = Judge(metric, groups, TrainedMetric(encoder, view.spec, view.view, once), weight)
+    for name, parameter in judge.named_parameters():
+        if name.endswith(("log_scale", "offset")):
+            parameter.requires_grad = False  # every group has its own line
+    return backend, wrapped, judge
 
 
 def _write_checkpoint(path: Path, weights: Mapping[str, Tensor], optimizer: Any, metadata: Mapping[str, str]) -> None:

@@ -22,6 +22,7 @@ from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.judgments.sets import read_rated
 from twmd_registry.messages import menu
 from twmd_registry.metaeval.correlation import correlate, make_estimator
+from twmd_registry.registry.names import Against
 
 BLOCK = 10
 """Segments per block that replaces a document."""
@@ -140,21 +141,20 @@ def has(own: RatedSet, part: str) -> bool:
 
 
 def read_learned(
-    names: Iterable[str], data: Path, into: str | None, *, sources: bool = False
+    names: Iterable[str], data: Path, into: str | None, against: Against | None = None
 ) -> dict[str, RatedSegments]:
     """Return the training rows of sets by name, with z-scores: their part for that, or all of a set of dev alone, less
-    rows with a held-out text. `sources` replace the references on request.
+    rows with a held-out text. If a metric compares with sources alone, they replace the references.
     """
     chosen = [_by_name(name) for name in names]
-    texts = held_out(data, [own.name for own in chosen], sources=sources) if chosen else set()
+    texts = held_out(data, [own.name for own in chosen], sources=against is not None) if chosen else set()
     parts = {own.name: read_part(own, data, "learn" if has(own, "learn") else "dev", into) for own in chosen}
-    if sources:
-        parts = {name: compared_with_sources(rated, name) for name, rated in parts.items()}
+    if against == "source":
+        parts = {name: _compared_with_sources(rated, name) for name, rated in parts.items()}
     return {name: standardise(without(rated, texts)) for name, rated in parts.items()}
 
 
-def compared_with_sources(rated: RatedSegments, name: str) -> RatedSegments:
-    """Return segments whose references are their sources."""
+def _compared_with_sources(rated: RatedSegments, name: str) -> RatedSegments:
     if rated.source is None:
         raise SpecError(f"{name} has no sources: leave it out, or train a metric that compares with references.")
     return rated._replace(references=rated.source)
@@ -177,9 +177,10 @@ def _flat(prediction: str, references: str | Sequence[str]) -> list[str]:
 
 
 def without(rated: RatedSegments, texts: set[str]) -> RatedSegments:
-    """Return the rows whose references and prediction are not among some folded texts."""
-    pairs = zip(rated.predictions, rated.references, strict=True)
-    kept = [row for row, pair in enumerate(pairs) if texts.isdisjoint(map(fold, _flat(*pair)))]
+    """Return the rows whose references, prediction and source are not among some folded texts."""
+    columns = rated.predictions, rated.references, rated.source or rated.predictions
+    rows = enumerate(zip(*columns, strict=True))
+    kept = [row for row, (*pair, source) in rows if texts.isdisjoint(map(fold, [*_flat(*pair), source]))]
     return select(rated, np.array(kept, dtype=np.int64))
 
 

@@ -84,7 +84,7 @@ class Scorer:
         self.requested, self.options, self.nrefs = spec, options or RunOptions(), nrefs
         self.local_files = local_files
         self._averaged: tuple[tuple[float, Scorer], ...] = tuple(
-            (weight, Scorer(member, self.options, local_files)) for weight, member in _split_mean(spec)
+            (weight, Scorer(member, self.options, local_files)) for weight, member in split_mean(spec)
         )
         if not self._averaged:
             self.backend: Backend = make_backend(spec, self.options, local_files)
@@ -268,7 +268,7 @@ def make_backend(spec: MetricSpec, options: RunOptions, local_files: LocalFiles 
     return (SentenceBackend if spec.reads_sentences else TokenAlignmentBackend)(spec, options, local_files)
 
 
-def _split_mean(spec: MetricSpec) -> tuple[tuple[float, MetricSpec], ...]:
+def split_mean(spec: MetricSpec) -> tuple[tuple[float, MetricSpec], ...]:
     """Return the weighted specifications of a mean: an ensemble's members, or both comparisons of ``against=both``."""
     if spec.metric is MetricName.ENSEMBLE:
         return tuple((member.weight, member.spec) for member in spec.members)

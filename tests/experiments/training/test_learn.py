@@ -14,11 +14,12 @@ from safetensors.torch import load_file
 import twmd_registry
 from experiments.training import defaults, sets
 from experiments.training.edits import ERRORS, make_errors
-from experiments.training.learn import Batches, Plan, Weighted, learn, ranking_loss
+from experiments.training.learn import Batches, Plan, Weighted, learn, make_judge, ranking_loss
 from experiments.training.sets import RatedSet, add_rows, halves, read_learned, read_part, standardise, tenth
 from experiments.training.small_adapter import shrink
 from tests.conftest import Run
 from tests.train.rated_words import rated_words, write_words
+from twmd_registry.engine.pairs import check_segments
 from twmd_registry.errors import SpecError
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.correlation import correlate
@@ -62,6 +63,18 @@ def test_run_learns_and_resumes(student: str, tmp_path: Path) -> None:
     shrink(tmp_path / "whole", tmp_path / "small")
     run_to(plan._replace(steps=1, rate=0.0, dropout=0.0, start=str(tmp_path / "small")), tmp_path / "begun", 999)
     assert scores_of(other, student, tmp_path / "begun") == pytest.approx(after, abs=2e-3)
+
+
+def test_trained_similarity_is_the_score_against_reference_and_source(student: str) -> None:
+    keys: dict[str, Any] = {**KEYS, "model": student, "against": "both", "source_weight": 0.3}
+    rated = rated_words(6, 1)
+    sources = [" ".join(reversed(text.split())) + " end" for text in rated.predictions]
+    segments = check_segments(rated.predictions, rated.references, sources)
+    _, _, judge = make_judge(Plan(make_spec("twmd", **keys), steps=1, rank=4), 1, RunOptions(device="cpu"))
+    scores = twmd_registry.score(rated.predictions, rated.references, sources=sources, **keys).scores
+    assert judge.similarities(segments).tolist() == pytest.approx(scores, abs=1e-5)
+    references = judge.similarities(segments._replace(sources=None)).tolist()
+    assert references != pytest.approx(scores, abs=1e-3)
 
 
 def scores_of(rated: RatedSegments, model: str, adapter: Path | None) -> np.ndarray:
