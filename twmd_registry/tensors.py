@@ -1,6 +1,6 @@
 """Data structures that the stages exchange.
 
-Letters of shapes, the same in every file: B pairs of a block, I items (texts, each once per centering group), T tokens
+Symbols in shapes, the same in every file: B pairs of a block, I items (texts, each once per centering group), T tokens
 of all items, concatenated, W n-grams, N hypothesis tokens, M reference tokens, D dimensions, L layers, V entries of a
 vocabulary, G centering groups.
 """
@@ -30,7 +30,7 @@ class TokenVectors(NamedTuple):
     # Tokens that count in averages; shape (T,), bool; None for all. Others can only be matched
     counted: Tensor | None = None
     weights: Tensor | None = None  # Weight of each token; shape (T,), at least 0; None for equal weights
-    # Place of each token among all encoded tokens; for an n-gram, of its first token among those of `make_units`; (T,)
+    # Position of each token among all encoded tokens; for an n-gram, its first token's among the units; shape (T,)
     positions: Tensor | None = None
     copied: Tensor | None = None  # Tokens that a prediction copies from its source; shape (T,), bool; None for none
     # Bound on the norm of each vector's rounding error; shape (T,); empty before `center`
@@ -55,9 +55,9 @@ class PaddedTokens(NamedTuple):
     positive weight.
     """
 
-    mask: Tensor  # Positions that hold tokens; shape (B, N), bool
+    mask: Tensor  # Positions with tokens; shape (B, N), bool
     weights: Tensor  # Weight of each token, at least 0, and 0 in padded positions; shape (B, N)
-    # Shape (B, N, D); padded positions hold arbitrary numbers. Aligners read similarities and need no vectors
+    # Shape (B, N, D); padded positions are arbitrary. Aligners read similarities and need no vectors
     vectors: Tensor = torch.empty(0)
     # Whether a pair's batch has a longer text (key ``padding``), which gives greedy matching a partner of similarity 0;
     # shape (B,), bool; None without batches
@@ -97,7 +97,7 @@ class TextTokens(NamedTuple):
 
     @property
     def own(self) -> np.ndarray:
-        """The places of the text's own tokens, left out or not."""
+        """The positions of the text's own tokens, left out or not."""
         return np.flatnonzero(np.isin(self.special, (0, LEFT_OUT)))
 
     def cut(self, limit: int) -> TextTokens:
@@ -125,18 +125,18 @@ class TextFacts(NamedTuple):
 
     @classmethod
     def of_unread(cls, number: int) -> TextFacts:
-        """Return the facts about texts of which none is read."""
+        """Return the facts about texts that were not read yet."""
         return cls(np.zeros(number, TEXT_FLAGS), {})
 
     def add(self, numbers: Sequence[int], tokens: Sequence[TextTokens]) -> None:
-        """Add what the tokens of texts say."""
+        """Add the facts that the texts' tokens determine."""
         for name in TOKEN_FLAGS:
             self.flags[name][numbers] |= [getattr(text, name) for text in tokens]
         self.missing.update({i: text.missing for i, text in zip(numbers, tokens, strict=True) if text.missing})
 
 
 class EncodedTexts(NamedTuple):
-    """Token vectors of some texts, by hidden state."""
+    """Token vectors of texts, by hidden state."""
 
     layers: dict[int, Tensor]  # Hidden state number to vectors of shape (T, D), float32, special tokens included
     lengths: Tensor  # Tokens of each text, special tokens included, 0 for an empty text; shape (I,), int64

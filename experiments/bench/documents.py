@@ -1,8 +1,9 @@
 """Cost and quality of ``align=sentences`` on talks: ``python -m experiments bench documents ted-mqm/zh-en.tsv``.
 
-The file holds Google's MQM ratings of TED talks; the sentences of three systems are put into documents. Cost: processor
-time of these documents, relative to that of the same sentences scored as segments, interleaved. Quality: one of every
-ten sentences is removed, added from elsewhere, or joined with the next one. Links are compared with the known ones.
+The file contains Google's MQM ratings of TED talks. The sentences of three systems are grouped into documents. Cost is
+the processor time of these documents, divided by the time of the same sentences scored as segments, interleaved. For
+quality, one sentence in ten is removed, added from elsewhere, or joined to the next one, and links are compared with
+the known ones.
 """
 
 from __future__ import annotations

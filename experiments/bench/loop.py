@@ -28,7 +28,7 @@ from twmd_registry.plugins.transformers import make_compute_metrics
 
 
 class Replay(Seq2SeqTrainer):  # type: ignore[misc]
-    """A trainer whose model generates the ids that its rows hold."""
+    """A trainer whose model generates the ids in its rows."""
 
     def prediction_step(self, _: Any, inputs: Any, *__: Any, **___: Any) -> tuple[None, torch.Tensor, torch.Tensor]:
         """Return no loss, the recorded ids and the labels."""

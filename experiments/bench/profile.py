@@ -22,7 +22,7 @@ from types import FrameType
 INTERVAL = 0.004
 ENDS = "starts and ends Python"
 PYTHON = "Python between these, and small operators"
-PARTS = (  # the first part of which a frame's file and source line hold both texts, innermost frame first
+PARTS = (  # the first entry whose two texts occur in a frame's file and source line, innermost frame first
     ("imports", "importlib", ""),
     ("products of matrices", "models/inference.py", "_linear_pointwise"),
     ("order of weights for oneDNN", "models/inference.py", "_reorder_linear_weight"),

@@ -104,7 +104,7 @@ def submit_command(arguments: Arguments) -> int:
     for stem in stems:
         if any(arguments.output.glob(f"{stem}.*")):
             raise FileError(
-                f"{arguments.output} already holds scores of {name}: remove them, or choose another folder."
+                f"{arguments.output} already contains scores of {name}: remove them, or choose another folder."
             )
     segments = sum(len(output.predictions) for output in outputs)
     with progress_bar(total=segments) as progress:

@@ -55,7 +55,7 @@ def recipe_command(arguments: Arguments) -> int:
 @declare.many("--without", "LANGUAGE", "Languages to leave out (wmt, mlqe, mlqe-source, stsb).")
 @declare.option("--per-segment", "N", "Pairs of a segment, at most (pairs; default: 2).", default=2)
 @declare.option("--share", "X", "Share of the segments that pairs are of (pairs; default: 1).", default=1.0)
-@declare.option("--held-out", "FILE", "A file of WMT whose texts no pair may hold (pairs).", type=declare.INPUT)
+@declare.option("--held-out", "FILE", "A file of WMT whose texts no pair may contain (pairs).", type=declare.INPUT)
 @written
 def data_command(arguments: Arguments) -> int:
     """Write training data of packaged adapters.
@@ -94,7 +94,7 @@ def data_command(arguments: Arguments) -> int:
 @declare.option(
     "--margin", "X", "How much lower an edit is rated, in standard deviations of the ratings (default: 1).", default=1.0
 )
-@declare.many("--holdout", "DATA", "Held-out rated data: pairs that hold any of their texts are refused.")
+@declare.many("--holdout", "DATA", "Held-out rated data: pairs that contain any of their texts are refused.")
 @declare.seed("Seed of the edits", 1)
 @written
 @declare.settings

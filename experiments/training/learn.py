@@ -327,7 +327,7 @@ def _read_checkpoint(path: Path, settings: str, weights: Mapping[str, Tensor], o
     with safe_open(path, framework="pt") as file:
         known = file.metadata()
         if known["settings"] != settings:
-            raise SpecError(f"{path.parent} holds a run of other settings or data: give a new folder.")
+            raise SpecError(f"{path.parent} contains a run of other settings or data: give a new folder.")
         step = int(known["step"])
         for key, weight in weights.items():
             with torch.no_grad():

@@ -34,7 +34,7 @@ def shrink(folder: Path, output: Path) -> None:
         module = name.removeprefix("base_model.model.").partition(".lora_A.")[0]
         scales[module] = settings["lora_alpha"] * first * second
     if small.keys() != tensors.keys() or settings["alpha_pattern"]:
-        raise FileError(f"{folder} holds more than pairs of matrices of one scale: expected what 'twmd' trained.")
+        raise FileError(f"{folder} contains more than pairs of matrices of one scale: expected what 'twmd' trained.")
     shutil.copytree(folder, output, ignore=shutil.ignore_patterns("checkpoints", "preset.toml"))
     (output / WEIGHTS).write_bytes(save(small, metadata={"format": "pt"}))
     content = json.dumps(settings | {"alpha_pattern": scales}, indent=2, sort_keys=True)

@@ -42,7 +42,7 @@ def read_pairs(path: Path, columns: Columns = Columns()) -> RatedSegments:  # no
     """Read pairs of texts from a table, with NaN for ratings; without a column ``group`` the file is one group."""
     rows = read_table_rows(path, quoted_tsv=columns.quoted_tsv)
     if not rows:
-        raise FileError(f"{path} holds no pair.")
+        raise FileError(f"{path} contains no pair.")
     predictions, references = map(list, zip(*(row.segment(columns) for row in rows), strict=True))
     groups = [row.label("group") if "group" in row.values else path.stem for row in rows]
     return RatedSegments(groups, predictions, references, np.full(len(rows), np.nan), 0)

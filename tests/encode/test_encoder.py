@@ -231,7 +231,7 @@ def test_long_text_is_read_to_its_end_and_short_text_scores_are_unchanged() -> N
     ("truncation", "words"),
     [
         ("window:513/64", "truncation to 513 tokens is out of range: .* reads at most 512 tokens"),
-        ("window:16/15", "window:16/15 leaves tokens out: a window holds 14 of a text besides special tokens"),
+        ("window:16/15", "window:16/15 leaves tokens out: a window has room for 14 tokens of a text"),
         ("window:2/1", "truncation to 2 tokens leaves no room for text .*: expected at least 3"),
     ],
 )

@@ -57,7 +57,7 @@ def test_frequencies_of_another_tokenizer_are_refused(backend: TokenAlignmentBac
 
 
 NO_FILE = r"odd.json is not a file of document frequencies"
-TOO_MANY = "odd.json holds counts below 0 or above the number of texts"
+TOO_MANY = "odd.json contains counts below 0 or above the number of texts"
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_order_case_repetition_empty_lines_and_a_byte_order_mark_do_not_change_i
         ("the\nof the\n", "words.txt, line 2: expected one word per line"),
         ("\n\nthe\n\nas well\n", "words.txt, line 5: expected one word per line"),
         ("était\n".encode("latin-1"), "words.txt cannot be read as UTF-8"),
-        ("\n \n", "the file holds no word"),
+        ("\n \n", "the file contains no word"),
     ],
 )
 def test_unreadable_stop_list_is_refused(tmp_path: Path, content: str | bytes, words: str) -> None:

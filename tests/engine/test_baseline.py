@@ -77,7 +77,7 @@ def test_damaged_baseline_is_refused(change: dict[str, Any], tmp_path: Path) -> 
     path = fitted(tmp_path, "twmd")
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | change), encoding="utf-8")
     with pytest.raises(
-        ModelError, match=r"a baseline is below 1|is not a baseline|holds 1 values: twmd needs another number"
+        ModelError, match=r"a baseline is below 1|is not a baseline|contains 1 values: twmd needs another number"
     ):
         twmd_registry.load("twmd", baseline=path).score(PREDICTIONS, REFERENCES)
 

@@ -1,4 +1,4 @@
-"""Words and tokens in whole scores: those that the vocabulary does not hold, that weigh nothing, or that are left out.
+"""Words and tokens in whole scores: those that are not in the vocabulary, that weigh nothing, or that are left out.
 
 Numbers are compared in tests/engine/test_whole_scores.py, cached texts in tests/encode/test_cache.py.
 """

@@ -95,7 +95,7 @@ XML = "<?xml version='1.0' encoding='utf-8'?>\n<dataset id=\"wmt24\">\n  <doc id
     ],
 )
 def test_structured_lines_are_refused_with_a_remedy(content: str, word: str) -> None:
-    with pytest.raises(FileError, match=f"holds .*{word}.*: .*Then so.$"):
+    with pytest.raises(FileError, match=f"contains .*{word}.*: .*Then so.$"):
         check_lines("a.txt", content.split("\n"), " Then so.")
 
 

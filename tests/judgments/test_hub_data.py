@@ -87,7 +87,7 @@ Asked = list[tuple[str, str | None, str]]
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        (ROWS["nyu-mll/glue stsb"][1], "glue/stsb, split validation holds no rated segment"),
+        (ROWS["nyu-mll/glue stsb"][1], "glue/stsb, split validation contains no rated segment"),
         ({"text1": "a", "label": 1.0}, "glue/stsb on the Hub has no column 'sentence1'"),
     ],
 )

@@ -197,7 +197,7 @@ def test_segments_are_grouped_by_domain_on_request(tmp_path: Path) -> None:
         ({}, "A\t0\nC\t0\nC\t0\nC\t0\nA\t0\n", "has 3 scores of C; expected 2, one per segment"),
         ({}, "A\t0\nA\tbad\n", "row 2: expected a rating, a finite number, not 'bad'"),
         ({}, "A 0\nA\t0 1\n", r"row 2: .*'A\\t0 1'"),
-        ({}, "A\tNone\nA\tNone\n", "mqm of zh-en holds no rated segment"),
+        ({}, "A\tNone\nA\tNone\n", "mqm of zh-en contains no rated segment"),
     ],
 )
 def test_unreadable_ratings_are_refused(asked: dict[str, Any], scores: str, words: str, tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_unreadable_ratings_are_refused(asked: dict[str, Any], scores: str, word
 
 
 def test_folder_without_outputs_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"system-outputs/zh-en holds no SYSTEM\.txt or SYSTEM\.jsonl: expected"):
+    with pytest.raises(FileError, match=r"system-outputs/zh-en contains no SYSTEM\.txt or SYSTEM\.jsonl: expected"):
         read_mt_metrics_eval(wmt(tmp_path, "A\t0\nA\t0\n", {}))
 
 

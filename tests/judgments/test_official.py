@@ -126,7 +126,7 @@ def test_damaged_or_missing_files_are_refused(file: str, text: str, words: str, 
         read_official(campaign, rated)
     for path in damaged.parent.iterdir():
         path.unlink()
-    with pytest.raises(FileError, match=r"metric-scores holds no NAME-refA\.seg\.score"):
+    with pytest.raises(FileError, match=r"metric-scores contains no NAME-refA\.seg\.score"):
         read_official(campaign, rated)
     with pytest.raises(SpecError, match=r"wmt:x\.jsonl: .*mte:FOLDER"):
         read_official("wmt:x.jsonl", rated)

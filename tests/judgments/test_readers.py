@@ -76,7 +76,7 @@ def test_pair_corpora_use_their_quoting_rules(tmp_path: Path) -> None:
         (read_wmt, '{"lang": "x", "candidate": null, "reference": "b"}', "row 1: expected a text as candidate, not"),
         (read_wmt, '{"lang": "x", "candidate": "aa", "reference": "bb"}', "row 1: no column 'score'; Choices: lang, "),
         (read_wmt, '\n{"lang": ', "row 2: expected a JSON object"),
-        (read_stsb, "", "holds no rated segment"),
+        (read_stsb, "", "contains no rated segment"),
         (read_mrpc, "", "row 1: .*header"),
         (read_qqp, "id\tquestion\n", "row 1: .*header id, qid1"),
         (read_qqp, f"{QQP}\n0\t1\t2\ta\tb\tmaybe\n", "row 2: .*'maybe'"),
@@ -124,7 +124,7 @@ def test_subset_without_one_of_its_files_is_named_and_counted(tmp_path: Path) ->
         ("One.\tTwo.\n", "1\n2\n", "STS.gs.a.txt has 2 lines"),
         ("One.\tTwo.\nThree.\n", "1\n2\n", "STS.input.a.txt, row 2: .*tab.*'Three.'"),
         ("One.\tTwo.\n", "5.1\n", "STS.gs.a.txt, row 1: expected a rating, a number from 0 to 5, not '5.1'"),
-        ("One.\tTwo.\n", "\n", "holds no rated segment"),
+        ("One.\tTwo.\n", "\n", "contains no rated segment"),
     ],
 )
 def test_damaged_subset_is_refused(sentences: str, ratings: str, words: str, tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_row_with_empty_rating_is_dropped(blank: str, tmp_path: Path) -> None:
     [
         ("One.,Two.,high", r"own.csv, row 2 \(row 1 is the header\), rating: expected a rating, a finite number, not"),
         ('"One." she said.,Two.,1', "',' expected after '\"'; is a quote not closed"),
-        ("", "holds no rated segment"),
+        ("", "contains no rated segment"),
     ],
 )
 def test_damaged_table_is_refused_with_its_row(row: str, words: str, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_fitted_part_is_found_by_its_hash_and_its_signature_reproduces_the_score
     with pytest.raises(ModelError, match=rf"{kind.what} {digest} is not here: put {path.name} into"):
         again()
     assert again(**{kind.key: save(kind, content, tmp_path)}) == found
-    with pytest.raises(ModelError, match=rf"holds the {kind.what} {hash_of(other)}, not {digest} as requested"):
+    with pytest.raises(ModelError, match=rf"contains the {kind.what} {hash_of(other)}, not {digest} as requested"):
         again(**{kind.key: save(kind, other, tmp_path)})
 
 

@@ -84,5 +84,5 @@ def test_damaged_parts_are_refused_and_leave_no_folder(
 
 def test_unpublished_content_is_refused(parts: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "LARGE_FINGERPRINT", "0" * 12)
-    with pytest.raises(ModelError, match="do not hold the published model"):
+    with pytest.raises(ModelError, match="do not contain the published model"):
         find_model(LARGE_MODEL)

@@ -159,7 +159,7 @@ def test_unusable_word_vectors_are_refused(tmp_path: Path) -> None:
         with pytest.raises(ModelError, match=words):
             twmd_registry.save_vectors(wrong, tmp_path / "out")
     assert not (tmp_path / "out").exists()
-    with pytest.raises(ModelError, match="holds static word vectors: stsscore needs a regression model"):
+    with pytest.raises(ModelError, match="contains static word vectors: stsscore needs a regression model"):
         twmd_registry.load("stsscore", model=glove(tmp_path)).score(["the"], ["the"])
     with pytest.raises(SpecError, match="has hidden states 0 to 0"):
         twmd_registry.load("twmd", model=glove(tmp_path), layer=1).score(["the"], ["the"])
@@ -185,7 +185,7 @@ UNEVEN = "expected a word and 2 numbers, with one space between them"
         ("2 2\nthe 1 2\ncat 1 2 3\n", f"line 3: {UNEVEN}"),
         ("the\t0.1 0.2\n", "line 1: expected a word and 1 numbers"),
         ("the  0.1 0.2\n", "line 1: expected a word and 3 numbers"),
-        ("\n \n", "holds no word"),
+        ("\n \n", "contains no word"),
         ("3 2\nthe 0.1 0.2\ncat 0.1 0.3\n", "declares 3 words in its first line but has 2"),
         (binary(b"") + b"more", "there is more after its 10 words"),
         (binary(b"")[:100], "word 4 of 10: the file ends here"),
@@ -217,7 +217,7 @@ def test_folders_with_pieces_of_words_are_read_piece_by_piece(tmp_path: Path) ->
         ({"mapping": torch.arange(12).reshape(3, 4)}, "do not fit a vocabulary of 12"),
         ({"weights": torch.ones(3)}, "do not fit a vocabulary of 12"),
         ({"mapping": torch.full((12,), -1)}, "do not fit a vocabulary of 12"),
-        ({"embeddings": torch.full((12, 6), torch.nan)}, "holds vectors that are not finite"),
+        ({"embeddings": torch.full((12, 6), torch.nan)}, "contains vectors that are not finite"),
         (b"x" * 20, "has no config.json"),
         (None, "has no config.json"),
         ("{}", "cannot be loaded"),

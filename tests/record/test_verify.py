@@ -232,9 +232,9 @@ def test_contradictory_arguments_are_refused(record: Record) -> None:
         twmd_registry.load(signature, temperature=1)
     with pytest.raises(SpecError, match="a signature fixes all keys: leave out preset='embedded'"):
         twmd_registry.load(signature, "embedded")
-    with pytest.raises(InputError, match=r"the record holds 1 systems \(sys\)"):
+    with pytest.raises(InputError, match=r"the record has 1 systems \(sys\)"):
         twmd_registry.verify_record(record, [TEXTS, TEXTS])
-    with pytest.raises(InputError, match="sys: the record holds 3 segments, but there are 2 to score"):
+    with pytest.raises(InputError, match="sys: the record has 3 segments, but there are 2 to score"):
         twmd_registry.verify_record(record, [(PREDICTIONS[:2], REFERENCES[:2])])
 
 
@@ -372,7 +372,7 @@ def test_change_of_a_sacrebleu_metric_is_named(published: dict[str, Record], sys
     changed = edit_result(published["bs"], 0, 2, scores=(*result.scores[:4], result.scores[4] + 1, *result.scores[5:]))
     check = twmd_registry.verify_record(changed, systems).checks[2]
     assert (check.agrees, check.worst[0]["number"]) == (False, 5)
-    with pytest.raises(InputError, match="base: the record holds 15 segments, but there are 16 to score"):
+    with pytest.raises(InputError, match="base: the record has 15 segments, but there are 16 to score"):
         twmd_registry.verify_record(edit_result(published["bs"], 0, 2, scores=result.scores[:-1]), systems)
     signed = published["bs"].systems[1].results[2].signature
     for before, after in (("tok:13a", "tok:intl"), ("seed:7", "seed:8")):
@@ -396,7 +396,7 @@ def test_unsigned_or_impossible_test_is_named(published: dict[str, Record], syst
     assert "BLEU, its tests and intervals: a paired test compares systems: " in found.checks[2].problems[-1]
     other = [systems[0], (systems[1].predictions, [[*row, "x"] for row in systems[1].references])]
     found = twmd_registry.verify_record(published["bs"], other)
-    assert "BLEU, its tests and intervals: the systems hold different references" in found.checks[2].problems
+    assert "BLEU, its tests and intervals: the systems have different references" in found.checks[2].problems
 
 
 @pytest.fixture(scope="module")

@@ -82,7 +82,7 @@ def test_added_preset_is_known_everywhere(house: Path, folder: Path, run: Run) -
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        (HOUSE, "", "holds no preset"),
+        (HOUSE, "", "contains no preset"),
         (HOUSE, "not toml", "is not TOML"),
         (HOUSE, "house = 3", r"\[house\]: no \[house.metrics.METRIC\] table"),
         (HOUSE, HOUSE.partition("[house.sh")[0] + "metrics.twmd = 3", r"\[house\], metrics: twmd=3: expected a table"),
@@ -105,7 +105,7 @@ def test_added_preset_is_known_everywhere(house: Path, folder: Path, run: Run) -
         ("[house", "[../house", "is not TOML"),
         ("house", '"../house"', r"a preset's name"),
         ("house", "embedded", "'embedded' exists"),
-        ("[house]", '[other]\nprovenance = "x"\n[other.metrics.sbert]\nlayer = 1\n[house]', "holds 2 presets"),
+        ("[house]", '[other]\nprovenance = "x"\n[other.metrics.sbert]\nlayer = 1\n[house]', "contains 2 presets"),
     ],
 )
 def test_bad_preset_is_refused_with_its_position(

@@ -186,8 +186,8 @@ def test_adapters_without_a_mean_are_refused(bert: str, members: list[Path], tmp
     whole = train(bert, tmp_path / "whole", Recipe(full=True, epochs=1))
     for folder, message in (
         (other, "other was trained with different settings from .*seed1: temperature is 0.5, not"),
-        (whole, "whole holds a whole model: only adapters"),
-        (tmp_path, "holds no preset.toml"),
+        (whole, "whole contains a whole model: only adapters"),
+        (tmp_path, "contains no preset.toml"),
     ):
         with pytest.raises((SpecError, FileError), match=message):
             average([members[0], folder], tmp_path / "mean")

@@ -185,8 +185,8 @@ def test_diverging_run_ends_with_an_error(bert: str, tmp_path: Path, run: cli.Ru
         ("--full --rank 8", 2, "--rank sets the rank of an adapter"),
         ("-o {folder}", 1, "is not empty"),
         ("-o {folder}/train.jsonl", 2, "is a file."),
-        ("{again}", 2, "hold the same rated texts"),
-        ("--resume", 2, "holds no interrupted run: nothing to resume"),
+        ("{again}", 2, "contain the same rated texts"),
+        ("--resume", 2, "contains no interrupted run: nothing to resume"),
     ],
 )
 def test_command_without_effect_is_refused(more: str, code: int, message: str, tmp_path: Path, run: cli.Run) -> None:
@@ -238,7 +238,7 @@ def test_run_interrupted_in_a_checkpoint_resumes_to_the_same_result(
     state["log_history"][0]["seconds"] = 3600.0  # as if the killed run had taken an hour
     (reached / STATE).write_text(json.dumps(state), encoding="utf-8")
     for more, message in (
-        ("", "holds an interrupted run: continue it with --resume"),
+        ("", "contains an interrupted run: continue it with --resume"),
         ("--resume --seed 1", "an interrupted run of another plan: seed was 12345, is 1."),
     ):
         status, _, err = run(f"{command} {killed} {more}")

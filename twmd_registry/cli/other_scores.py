@@ -49,7 +49,7 @@ def read_other_scores(
         else:
             held = sum(map(len, by_system))
             raise FileError(
-                f"--scores {name}: {', '.join(file.name for file in read)} hold scores of {held} systems, but "
+                f"--scores {name}: {', '.join(file.name for file in read)} have scores of {held} systems, but "
                 f"{len(systems)} are compared: pass one file per system, in order, or one that names all systems."
             )
         for system, (file, values) in zip(systems, columns, strict=True):

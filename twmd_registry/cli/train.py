@@ -29,7 +29,7 @@ train_command = group(
 RECIPE = {"panel": "Recipe"}
 LOSS = (
     "mse: mean squared error of a linear function of the score; pearson: 0.3 times this error minus Pearson's r, in "
-    "batches that each hold one group of the data (default: mse)."
+    "batches with one group each of the data (default: mse)."
 )
 HOLDOUT = "Held-out rated data; training data with one of their references (sources) are refused."
 RATE = "Learning rate (default: 5e-4, and 5e-5 with --full)."
@@ -121,7 +121,7 @@ def metric_command(arguments: Arguments) -> int:
 def stsscore_command(arguments: Arguments) -> int:
     """Train STSScore's regression model on the STS benchmark: a cross-encoder, as in the paper, or a siamese model.
 
-    DIR holds train.csv and dev.csv.
+    DIR contains train.csv and dev.csv.
     """
     model = parse_keys(arguments, ["model"]).get("model", "embedded")
     if arguments.full and arguments.siamese:

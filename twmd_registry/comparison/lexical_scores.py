@@ -85,7 +85,7 @@ def score_all(
         One `ScoreSet` per scorer.
 
     Raises:
-        SpecError: The list is empty, or holds something that is neither a scorer nor a metric.
+        SpecError: The list is empty, or contains something that is neither a scorer nor a metric.
         TwmdError: As for `Scorer.score`.
     """
     is_list = isinstance(scorers, Iterable) and not isinstance(scorers, str)

@@ -108,7 +108,7 @@ def find_idf(name: str, tokenizer: PreTrainedTokenizerFast) -> FittedPart[np.nda
     if (other := part.about["tokenizer"]) != vocab:
         vocabularies = f"vocabulary {other}, this model's {vocab}"
         other_tokenizer = f"frequencies of another tokenizer ({vocabularies})"
-        raise ModelError(f"{path.name} holds {other_tokenizer}: fit them with 'twmd fit idf'.")
+        raise ModelError(f"{path.name} contains {other_tokenizer}: fit them with 'twmd fit idf'.")
     return part
 
 
@@ -128,5 +128,5 @@ def read_idf(path: Path, size: int) -> FittedPart[np.ndarray]:
     except (OSError, KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path.name} is not a file of document frequencies written by 'twmd fit idf'.") from error
     if counts.min() < 0 or counts.max() > counts[-1]:
-        raise ModelError(f"{path.name} holds counts below 0 or above the number of texts: fit it again.")
+        raise ModelError(f"{path.name} contains counts below 0 or above the number of texts: fit it again.")
     return fitted

@@ -128,7 +128,7 @@ def _owner(background: MeanVectors) -> tuple[object, object]:
 
 
 def read_background(path: Path) -> MeanVectors:
-    """Read a mean-vector file; raise ModelError if it is not one, or holds numbers that are not finite."""
+    """Read a mean-vector file; raise ModelError if it is not one, or contains numbers that are not finite."""
     try:
         content = path.read_bytes()  # read once, so the hashed bytes are the parsed ones
         tensors = load(content)
@@ -138,5 +138,5 @@ def read_background(path: Path) -> MeanVectors:
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ModelError(f"{path.name} is not a mean-vector file written by 'twmd fit mean'.") from error
     if not all(bool(np.isfinite(mean.numpy()).all()) for mean in means.values()):
-        raise ModelError(f"{path.name} holds numbers that are not finite: fit it again with 'twmd fit mean'.")
+        raise ModelError(f"{path.name} contains numbers that are not finite: fit it again with 'twmd fit mean'.")
     return FittedPart(means, sha256_of(content), about)

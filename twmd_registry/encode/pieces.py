@@ -29,7 +29,7 @@ _IDEOGRAPH = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Bopomofo}ー]")
 _UNSPACED = regex.compile(r"[[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]--\p{M}]", regex.V1)
 """A letter of other scripts written without spaces; a vowel sign may follow in the next piece."""
 _LEAD_BYTES = range(0xE3, 0xEA)
-"""First bytes of characters from U+3000 to U+9FFF, for pieces that hold only part of one."""
+"""First bytes of characters from U+3000 to U+9FFF, for pieces that contain only part of one."""
 
 
 class Piece(NamedTuple):

@@ -52,7 +52,7 @@ def _read(content: bytes, name: str) -> frozenset[str]:
             raise ModelError(f"stop words {name}, line {number}: expected one word per line, got {line.strip():.40}.")
     words = frozenset(line.strip().lower() for line in lines if line.strip())
     if not words:
-        raise ModelError(f"stop words {name}: the file holds no word; expected one word per line.")
+        raise ModelError(f"stop words {name}: the file contains no word; expected one word per line.")
     return words
 
 

@@ -90,7 +90,7 @@ def find_baseline(wanted: str, spec: MetricSpec) -> Baseline:
         raise ModelError(f"{path.name} is not a baseline that 'twmd fit baseline' wrote.") from error
     _check(values, path.name)
     if len(values) != (len(OUTPUTS) if entry(spec.metric).two_sided else 1):
-        raise ModelError(f"{path.name} holds {len(values)} values: {spec.metric} needs another number of them.")
+        raise ModelError(f"{path.name} contains {len(values)} values: {spec.metric} needs another number of them.")
     here = keys_of(spec)
     if other := sorted(name for name in {*here, *keys} if here.get(name) != keys.get(name)):
         listed = "; ".join(f"{name}: {keys.get(name, 'none')} there, {here.get(name, 'none')} here" for name in other)

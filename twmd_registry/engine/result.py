@@ -255,7 +255,7 @@ class ScoreSet:
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a table with a row per segment and the columns ``score`` and, for a two-sided metric, ``precision``,
-        ``recall`` and ``f1``; its ``attrs`` hold the signature. Needs pandas, which comes with `evaluate`.
+        ``recall`` and ``f1``; its ``attrs`` contain the signature. Needs pandas, which comes with `evaluate`.
         """
         import pandas as pd
 

@@ -118,7 +118,7 @@ class TokenAlignmentBackend(Backend):
         room = limit - self.model.tokenizer.num_special_tokens_to_add()
         if stride > room:
             window = f"truncation=window:{limit}/{stride} leaves tokens out"
-            raise SpecError(f"{window}: a window holds {room} of a text besides special tokens.")
+            raise SpecError(f"{window}: a window has room for {room} tokens of a text besides special tokens.")
         return Truncation(limit, stride)
 
     @cached_property

@@ -188,12 +188,12 @@ def check_lines(name: object, lines: Sequence[str], override: str = "") -> None:
     >>> check_lines("out.txt", ["0 ||| it rains ||| LM0= -3"])
     Traceback (most recent call last):
     ...
-    twmd_registry.errors.FileError: out.txt holds an n-best list: keep one text per segment, ...
+    twmd_registry.errors.FileError: out.txt contains an n-best list: keep one text per segment, ...
     """
     filled = [line for line in lines if line.strip(" ")]
     for structure in STRUCTURES if filled else ():
         if structure.shows(filled):
-            raise FileError(f"{name} holds {structure.name}: {structure.remedy}.{override}")
+            raise FileError(f"{name} contains {structure.name}: {structure.remedy}.{override}")
 
 
 def read_nbest(name: object, lines: Sequence[str]) -> list[list[str]] | None:

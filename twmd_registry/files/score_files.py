@@ -87,7 +87,7 @@ def read_score_file(path: Path, metric: str) -> ScoreFile:
             *system, value = line.split() or [line]
             add(" ".join(system) or None, value, f"{name}, row {number}")
     if not scores:
-        raise FileError(f"{name} holds no scores.")
+        raise FileError(f"{name} contains no scores.")
     return ScoreFile(name, digest_of_file(packed), scores, places)
 
 

@@ -196,7 +196,7 @@ class TableRow(NamedTuple):
         if not isinstance(value, str):
             raise FileError(f"{self.where}: expected a text as {name}, not {shown(value)}.")
         try:
-            value.encode("utf-8")  # JSON may hold a lone surrogate
+            value.encode("utf-8")  # JSON may contain a lone surrogate
         except UnicodeEncodeError as error:
             position = f"lone surrogate at character {error.start}"
             raise FileError(f"{self.where}: {name} is not valid Unicode: {position}.") from error
@@ -220,7 +220,7 @@ class TableRow(NamedTuple):
         """Return the references, at least one; None for a missing one.
 
         Without `columns`, the column of `USUAL_REFERENCES` that is present and not null is read. A single column not
-        called ``reference`` may hold a JSON list of texts as text, because CSV has no lists.
+        called ``reference`` may contain a JSON list of texts as text, because CSV has no lists.
         """
         columns = columns or self.usual_references()
         self.take(*(columns or USUAL_REFERENCES))

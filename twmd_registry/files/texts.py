@@ -89,7 +89,7 @@ def read_file(path: Path, columns: Columns, *, as_lines: bool = False, nbest: bo
     packed = read_whole(name, lambda: nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb"))
     content, sha256 = unpack(name, packed), digest_of_file(packed)
     if not content:
-        hint = " Pipe predictions in, or pass them with -i (twmd score -i FILE.jsonl if one file holds everything)."
+        hint = " Pipe predictions in, or pass them with -i (twmd score -i FILE.jsonl if one file has everything)."
         raise FileError(f"{name} is empty.{hint if path == STDIN else ''}")
     # Check the usual columns too: a table without the requested columns is an error, not lines of text.
     names = (*columns.wanted, *Columns().wanted)

@@ -114,7 +114,7 @@ def _list_texts(folder: Path, pattern: str) -> dict[str, Path]:
     files: dict[str, Path] = {}
     for path in sorted([*visible_files(folder, f"{pattern}.txt"), *visible_files(folder, f"{pattern}.jsonl")]):
         if (other := files.setdefault(path.stem, path)) != path:
-            raise FileError(f"{folder} holds both {other.name} and {path.name}: keep one of them.")
+            raise FileError(f"{folder} contains both {other.name} and {path.name}: keep one of them.")
     return files
 
 
@@ -269,7 +269,7 @@ def _read_pair(
     scores = {system: values for system, values in scores.items() if system not in left}
     folder = pair.folder / "system-outputs" / pair.name
     if not pair.outputs:
-        raise FileError(f"{folder} holds no SYSTEM.txt or SYSTEM.jsonl: expected a file per rated system.")
+        raise FileError(f"{folder} contains no SYSTEM.txt or SYSTEM.jsonl: expected a file per rated system.")
     if without := ", ".join(system for system in scores if system not in pair.outputs):
         warn(f"{folder}: no output of systems that {path.name} rates; left out: {without}.")
     if unrated := ", ".join(system for system in pair.outputs if system not in {*left, *scores}):

@@ -89,7 +89,7 @@ def read_official(text: str, rated: RatedSegments) -> list[LabelledScores]:
         form = f"NAME-{reference}.LEVEL.score or NAME-{SOURCE}.LEVEL.score, with a .seg.score each"
         warn(f"{folder}/metric-scores: expected {form}; skipped: {', '.join(unread)}.")
     if not files:
-        raise FileError(f"{folder}/metric-scores holds no NAME-{reference}.seg.score for {', '.join(pairs)}.")
+        raise FileError(f"{folder}/metric-scores contains no NAME-{reference}.seg.score for {', '.join(pairs)}.")
     result, lacking = list[LabelledScores](), list[str]()
     rows = list(zip(places_of(rated.item or []), rated.system or [], strict=True))
     for name, by_pair in sorted(files.items()):

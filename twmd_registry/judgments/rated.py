@@ -80,7 +80,7 @@ def gather(read: Iterable[RatedRow], where: Path | str, unread: str = _UNRATED) 
     collected = list(read)
     rows, left = ([row for row in collected if (row.rating is None) is unrated] for unrated in (False, True))
     if not rows:
-        raise FileError(f"{where} holds no rated segment{f' ({len(left)} rows left out)' if left else ''}.")
+        raise FileError(f"{where} contains no rated segment{f' ({len(left)} rows left out)' if left else ''}.")
     first: dict[tuple[str | None, str, str], str] = {}
     for row in rows:
         if row.place and row.item is not None and row.system is not None:

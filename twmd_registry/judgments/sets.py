@@ -121,7 +121,7 @@ def read_all_rated(texts: Iterable[str]) -> dict[str, RatedSegments]:
     first: dict[str, str] = {}
     for text, rated in data.items():
         if (same := first.setdefault(content_of(rated), text)) != text:
-            raise SpecError(f"{same} and {text} hold the same rated texts: pass only one of them.")
+            raise SpecError(f"{same} and {text} contain the same rated texts: pass only one of them.")
     return data
 
 

@@ -79,7 +79,7 @@ def embedded_folder() -> Path | None:
         return None
     folder = Path(package.submodule_search_locations[0]) / "model"
     if tensors_sha256(weight_files(folder)) != EMBEDDED_WEIGHTS:
-        raise ModelError(f"the package {EMBEDDED_PACKAGE} does not hold the published weights: reinstall it.")
+        raise ModelError(f"the package {EMBEDDED_PACKAGE} does not contain the published weights: reinstall it.")
     return folder
 
 

@@ -141,7 +141,7 @@ def find_signed(
         if part.hash == signed:
             return part
         content = part.hash
-        problem = ModelError(f"{path} holds the {kind.what} {content}, not {signed} as requested.")
+        problem = ModelError(f"{path} contains the {kind.what} {content}, not {signed} as requested.")
     except ModelError as error:  # it may belong to another specification, with another model
         content, problem = hash_of(Path(path).read_bytes()) if Path(path).is_file() else "", error
     if content in local_files.signed - {signed}:

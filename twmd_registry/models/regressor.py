@@ -50,7 +50,7 @@ def load_line(path: Path, base: str) -> Line:
     except (OSError, SafetensorError, RuntimeError, KeyError, ValueError) as error:
         raise ModelError(f"{path.name} is not the head of a regression model: {str(error).splitlines()[0]}") from error
     if numbers or not np.isfinite(line).all():
-        found = f"it also holds {', '.join(numbers)}" if numbers else "it gives numbers that are not finite"
+        found = f"it also contains {', '.join(numbers)}" if numbers else "it gives numbers that are not finite"
         raise ModelError(f"{path.name} is not the head of a regression model: {found}.")
     if trained_on != base:
         raise ModelError(f"this adapter was trained on a model with content @{trained_on}, not @{base}.")
@@ -67,7 +67,7 @@ def load_regressor(
 ) -> SentenceEncoder | CrossEncoderRegressor:
     """Load a regression model: a siamese one if its adapter has a line, otherwise a cross-encoder."""
     if is_static(files):
-        raise ModelError(f"model {files.label} holds static word vectors: stsscore needs a regression model.")
+        raise ModelError(f"model {files.label} contains static word vectors: stsscore needs a regression model.")
     if adapter is not None and is_siamese(adapter):
         with reading(adapter, adapter_content):
             line = load_line(adapter.folder / HEAD_FILE, files.fingerprint)

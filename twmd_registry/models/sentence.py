@@ -63,7 +63,9 @@ class SentenceEncoder(LoadedModel):
     ) -> None:
         """Load the model and merge an adapter; raise ModelError if that fails."""
         if is_static(files):
-            raise ModelError(f"model {files.label} holds static word vectors: set vectors=raw and layer=0 for sbert.")
+            raise ModelError(
+                f"model {files.label} contains static word vectors: set vectors=raw and layer=0 for sbert."
+            )
         self.files, self.device, self.dtype, self.line = files, device, dtype, line
         self.shortest = 5 if line else 3  # one token or, if two texts share the limit, two; and the special tokens
         settings = pipeline_settings(files.folder)

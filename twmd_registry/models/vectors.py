@@ -53,7 +53,7 @@ def load_static(files: ModelFiles, dtype: str) -> tuple[Any, PreTrainedTokenizer
             words, rows = read_table(files.folder)
             tokenizer, vectors = word_tokenizer(words), torch.from_numpy(rows)
     if not bool(torch.isfinite(vectors).all()):
-        raise ModelError(f"model {files.label} holds vectors that are not finite.")
+        raise ModelError(f"model {files.label} contains vectors that are not finite.")
     return _network(vectors.to(getattr(torch, dtype))), _wrapped(tokenizer)
 
 
@@ -164,7 +164,7 @@ def _collect(path: Path, entries: Iterator[tuple[str, np.ndarray]], announced: i
             numbers.frombytes(vector.tobytes())
         read += 1
     if not words:
-        raise ModelError(f"{path.name} holds no word: expected lines of a word and its numbers.")
+        raise ModelError(f"{path.name} contains no word: expected lines of a word and its numbers.")
     if announced is not None and read != announced:
         raise ModelError(f"{path.name} declares {announced} words in its first line but has {read}: was it cut off?")
     return WordTable(list(words), np.frombuffer(numbers, dtype=np.float32).reshape(len(words) + 1, -1))

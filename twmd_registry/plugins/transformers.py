@@ -1,6 +1,6 @@
 """Metrics of the registry, and any others, in evaluations of `transformers.Trainer`.
 
-Make ``metrics = make_compute_metrics(tokenizer, ["twmd", "bleu"])`` and pass it to the trainer twice, as
+Create ``metrics = make_compute_metrics(tokenizer, ["twmd", "bleu"])`` and pass it to the trainer twice, as
 ``compute_metrics=metrics`` and ``callbacks=[metrics]``.
 """
 
@@ -36,10 +36,10 @@ __all__ = ["RegistryCallback", "make_compute_metrics"]
 Rows = Sequence[str] | Sequence[Sequence[str]]
 """References, one entry per row of a data set: a text or a list of texts."""
 References = Rows | Mapping[str, Rows] | Callable[[Any], Rows] | None
-"""References of one evaluation set, of several by split, as a function of the data set, or None for the labels."""
+"""References of one evaluation set, a dict by split for several, a function of the data set, or None for the labels."""
 TeacherForced = Literal["causal", "seq2seq", False, None]
-"""Whether predictions are an argmax of the logits. In a causal model's, a position holds the next token; in an
-encoder-decoder's, its own token. False means generated texts, None generated texts with a check.
+"""Whether predictions are an argmax of the logits. For a causal model, a position predicts the next token; for an
+encoder-decoder, its own. False means generated texts. None means generated texts, which are checked.
 """
 _IN_CALLBACKS = "pass the compute_metrics object in callbacks=[...] too"
 _SEVERAL = "For several evaluation sets pass a dict {split: texts}, or a function of the data set."
@@ -156,7 +156,7 @@ def _is_row(value: Any) -> bool:
 
 
 def _check_ids(numbers: Any, tokenizer: Any, what: str, first: int) -> None:
-    """Raise `InputError` unless a batch has token ids of a tokenizer, padded by negative numbers.
+    """Raise `InputError` unless a batch has the tokenizer's token ids, padded with negative numbers.
 
     `first` is the number of rows before the batch.
     """
@@ -176,7 +176,7 @@ def _check_ids(numbers: Any, tokenizer: Any, what: str, first: int) -> None:
 
 
 def refuse_teacher_forced(predictions: Any, labels: Any, tokenizer: Any, *, generates: bool | None) -> None:
-    """Raise `InputError` for an argmax of the logits in place of generated texts.
+    """Raise `InputError` if predictions are an argmax of the logits instead of generated texts.
 
     It is recognised by token ids as wide as the labels, if labels start with -100 like a prompt's, text follows its
     end, or the run generates nothing (`generates`; None if unknown).
@@ -253,7 +253,7 @@ KEPT = "256MB"
 CARD = "README.md"
 SIGNATURES = "metric_signatures.json"
 SHOWN = "<!-- scores of twmd-registry -->", "<!-- end of scores -->"
-"""Comments around the part of a card that is rewritten with it."""
+"""Comments that enclose the generated section of a card."""
 TIMED = "_runtime"
 """Suffix that `Trainer` adds to every evaluation's name."""
 BY_LENGTH = "group_by_length"
@@ -264,7 +264,7 @@ OFFLOAD: dict[str, Callable[[Scorer], None]] = {"cpu": Scorer.park, "close": Sco
 
 @contextlib.contextmanager
 def _warn_on_failure(consequence: str) -> Iterator[None]:
-    """Turn a file's error into a warning that starts with the consequence. A full disk must not end training."""
+    """Turn a file error into a warning that starts with its consequence. A full disk must not end training."""
     try:
         yield
     except (FileError, ValueError, yaml.YAMLError) as error:
@@ -388,7 +388,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
                 predictions are generated texts, and skips the check.
 
         Raises:
-            SpecError: An unknown metric or setting, impossible references, or two metrics with one name.
+            SpecError: An unknown metric or setting, impossible references, or two metrics with the same name.
         """
         self.panel, self.prefix = make_panel(metrics, keep_references), prefix or ""
         self._scorers = [metric for metric in self.panel.values() if isinstance(metric, Scorer)]
@@ -410,7 +410,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         self._loader: Any = None
         self._latest: Evaluation | None = None
         self._evaluations: dict[int, dict[str, Evaluation]] = {}
-        self._step = 0  # of the weights that were last evaluated
+        self._step = 0  # the weights that were last evaluated
         self._restored: int | None = None  # step of the best checkpoint, if training has ended by loading it
         self._signatures: dict[str, dict[str, str]] = {}
 
@@ -418,8 +418,8 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         """Score an evaluation; with ``batch_eval_metrics`` store a batch of it until `compute_result` is true.
 
         Returns finite numbers by key and warns about others. Raises InputError for anything but token ids and for rows
-        that do not fit the references, SpecError for an unknown evaluation set or two scores with one key, and as
-        `Scorer.score`.
+        that do not fit the references, SpecError for an unknown evaluation set or two scores with the same key, and
+        whatever `Scorer.score` raises.
         """
         predictions, labels = self._predictions, self._labels
         self._forget_rows()  # a failed evaluation must not leave rows behind
@@ -463,7 +463,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
     def on_prediction_step(
         self, args: Any, state: Any, control: Any, eval_dataloader: Any = None, model: Any = None, **_: Any
     ) -> None:
-        """Note the evaluated data set and whether texts are generated.
+        """Record the evaluated data set and whether texts are generated.
 
         Refuse reordered rows if references follow the data set's order, and generation by a causal model, whose text
         would include the prompt and answer.
@@ -534,7 +534,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
                 write_evidence(folder, evaluation, next((our.options.device for our in self._scorers), "auto"))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Note whose results a model card shows now: the final weights' or the best checkpoint's."""
+        """Record whether a model card shows the results of the final weights or of the best checkpoint."""
         del control
         if not state.is_world_process_zero:
             return

@@ -143,7 +143,7 @@ def verify_record(
     names, systems = [system.name for system in record.systems], list(systems)
     if len(systems) != len(names):
         held = f"{len(names)} systems ({', '.join(names)})"
-        raise InputError(f"the record holds {held}, but got texts of {len(systems)}.")
+        raise InputError(f"the record has {held}, but got texts of {len(systems)}.")
     options = replace(options or RunOptions(), any_language=True)  # the texts were scored before
     signatures = [signature for _, signature in _readable(record)]
     local_files = resolve_local_files(local_files or LocalFiles(), [signature.spec for signature in signatures])
@@ -239,7 +239,7 @@ def _rescore(
     for place, result in enumerate(system.results):
         recorded, found = len(result.scores), len(texts.predictions)
         if recorded != found and not (result.is_lexical and recorded == 0):
-            raise InputError(f"{system.name}: the record holds {recorded} segments, but there are {found} to score.")
+            raise InputError(f"{system.name}: the record has {recorded} segments, but there are {found} to score.")
         if not result.is_ours:
             continue
         try:
@@ -297,7 +297,7 @@ def _compare_again(
 def _compare(record: Record, texts: Sequence[Segments], metrics: Sequence[ScoredMetric]) -> SystemComparison:
     references = texts[0].references
     if any(segments.references != references for segments in texts):
-        raise InputError("the systems hold different references")
+        raise InputError("the systems have different references")
     return compare_systems(
         [(system.name, segments.predictions) for system, segments in zip(record.systems, texts, strict=True)],
         references,

@@ -28,7 +28,7 @@ def add_preset(path: Path, name: str | None = None) -> list[Preset]:
     names = sorted({preset.name for preset in added})
     if len(names) > 1:
         held = f"{len(names)} presets ({', '.join(names)})"
-        raise SpecError(f"{path} holds {held}: add them one by one, each from its own file.")
+        raise SpecError(f"{path} contains {held}: add them one by one, each from its own file.")
     if name is not None:
         check_name(name, f"--name {name!r}")
         added = [dataclasses.replace(preset, name=name) for preset in added]

@@ -94,7 +94,7 @@ def read_presets(text: str, source: str) -> list[Preset]:
         raise SpecError(f"{source} is not TOML: {error}.") from error
     if not tables:
         expected = "a table [NAME] with provenance, and a table [NAME.metrics.METRIC]"
-        raise SpecError(f"{source} holds no preset: expected {expected}.")
+        raise SpecError(f"{source} contains no preset: expected {expected}.")
     read: list[Preset] = []
     for name, table in tables.items():
         like = table.get("like") if isinstance(table, dict) else None

@@ -44,5 +44,5 @@ def is_absent(value: Any) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a cell holds no text: it is absent, or a list of absent values only."""
+    """Return whether a cell contains no text: it is absent, or a list of absent values only."""
     return is_absent(value) or (isinstance(value, list | tuple) and bool(value) and all(map(is_absent, value)))

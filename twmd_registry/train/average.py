@@ -73,14 +73,14 @@ def average(
 def _read(folder: Path) -> tuple[MetricSpec, Preset]:
     path = folder / PRESET_FILE
     if not path.is_file():
-        raise FileError(f"{folder} holds no {PRESET_FILE}: expected a folder written by 'twmd train metric'.")
+        raise FileError(f"{folder} contains no {PRESET_FILE}: expected a folder written by 'twmd train metric'.")
     _, presets = read_preset_file(path)
     if len(presets) != 1:
         raise SpecError(f"{path} sets {len(presets)} metrics: expected one, as written by 'twmd train metric'.")
     spec = apply_preset(presets[0], {})
     if spec.adapter is None:
         hint = "only adapters can be averaged, which 'twmd train metric' trains without --full"
-        raise SpecError(f"{folder} holds a whole model: {hint}.")
+        raise SpecError(f"{folder} contains a whole model: {hint}.")
     return spec.replace(adapter=str(folder.resolve())), presets[0]
 
 

@@ -35,7 +35,7 @@ CHECKPOINTS, LOG, SETTINGS = "checkpoints", "log.jsonl", "settings.json"
 START_ROWS = 256
 """Segments to which the line is fitted before training, and on which the error is measured afterwards."""
 _MSE = "the mean squared error between `a * score + b` and the rating, standardised within each data set"
-_PEARSON = "the Pearson correlation of scores and ratings within the batch, which holds one group"
+_PEARSON = "the Pearson correlation of scores and ratings within the batch, which has one group"
 LOSSES = {"mse": _MSE, "pearson": f"{MSE_SHARE} times {_MSE}, minus {_PEARSON}"}
 
 
@@ -103,8 +103,8 @@ def finetune(
 ) -> Finetuned:
     """Train a metric's encoder so that its scores agree with ratings, and save the trained metric.
 
-    The output folder gets the adapter (or model), the preset `name`, model card, signature, log and hashes of the
-    training data, and holds checkpoints during training. With `resume`, an interrupted run of the same plan continues
+    The adapter (or model), the preset `name`, model card, signature, log and hashes of the training data are written to
+    the output folder, and checkpoints during training. With `resume`, an interrupted run of the same plan continues
     from its last complete checkpoint.
     """
     plan.check(any_language=options.any_language)
@@ -117,7 +117,7 @@ def finetune(
         old, new = (json.loads(text) for text in ((folder / SETTINGS).read_text(encoding="utf-8"), settings))
         changed = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
         if differences := "; ".join(f"{key} was {old.get(key)!r}, is {new.get(key)!r}" for key in changed):
-            raise SpecError(f"{folder} holds an interrupted run of another plan: {differences}.")
+            raise SpecError(f"{folder} contains an interrupted run of another plan: {differences}.")
     examples = data.make_examples([data.with_sources(source, plan.spec) for source in plan.train])
     batches = data.make_batches(examples, recipe)
     from twmd_registry.train.trainer import training_arguments
@@ -149,9 +149,9 @@ def check_output(output: Path, *, resume: bool) -> None:
     folder = output / CHECKPOINTS
     interrupted = (folder / SETTINGS).is_file()
     if resume and not interrupted:
-        raise SpecError(f"{folder} holds no interrupted run: nothing to resume.")
+        raise SpecError(f"{folder} contains no interrupted run: nothing to resume.")
     if interrupted and not resume:
-        raise SpecError(f"{folder} holds an interrupted run: continue it with --resume, or remove the folder.")
+        raise SpecError(f"{folder} contains an interrupted run: continue it with --resume, or remove the folder.")
     if not resume and output.is_dir() and any(output.iterdir()):
         raise FileError(f"{output} is not empty: choose a new folder, so nothing is overwritten.")
 

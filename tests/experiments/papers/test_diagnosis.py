@@ -37,7 +37,7 @@ SOME = [
 R = np.random.default_rng(5)
 DRAWN = [" ".join(R.choice(tiny.WORDS, size=R.integers(2, 6))) for _ in range(30)]
 CORPUS = [*SOME, "zebra and okapi ran", "the zebra sat", *DRAWN]
-"""More than one batch; a sentence of one word, a sentence twice, words that the tiny vocabulary does not hold."""
+"""More than one batch; a sentence of one word, a sentence twice, words that are not in the tiny vocabulary."""
 ALL_PAIRS = 1_000_000
 S = {similarity: s for s, similarity in enumerate(get_args(Similarity))}
 

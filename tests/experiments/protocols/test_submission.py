@@ -149,7 +149,7 @@ def test_folder_is_checked_before_the_metric_is_loaded(wmt99: Path, run: Run, mo
         missing = run(f"submit wmt99 -m 'ensemble(twmd;against={against},sbert)' --name twmd -o out")[2]
         assert "wmt99/sources/cs-en.txt: No such file" in missing
     written(wmt99, "", "out/twmd.seg.score")
-    assert "already holds scores of twmd" in run("submit wmt99 -m twmd -o wmt99/out")[2]
+    assert "already contains scores of twmd" in run("submit wmt99 -m twmd -o wmt99/out")[2]
 
 
 def test_invalid_file_name_is_refused(wmt99: Path, refused: Refused) -> None:

@@ -109,7 +109,7 @@ def test_ratings_of_another_teacher_or_other_pairs_are_not_reused(models: tuple[
 
 def test_file_without_a_pair_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pairs.jsonl").touch()
-    with pytest.raises(FileError, match="holds no pair"):
+    with pytest.raises(FileError, match="contains no pair"):
         read_pairs(tmp_path / "pairs.jsonl")
 
 
