@@ -57,7 +57,7 @@ def test_rescaled_score_is_explained_and_serves_every_output_and_rule_for_refere
 
 def test_baseline_of_other_settings_is_refused(tmp_path: Path) -> None:
     path = fitted(tmp_path, "twmd", model="embedded")
-    words = r"other settings \(layer: 4 there, 3 here; ngram: none there, 2 here; temperature: 0\.15 there, 0\.1 here\)"
+    words = r"other settings \(layer: 4 in the file, 3 here; ngram: none in the file, 2 here; temperature: 0\.15 "
     with pytest.raises(ModelError, match=words):
         twmd_registry.load("twmd", "embedded", baseline=path, layer=3, ngram=2, temperature=0.1).score(
             PREDICTIONS, REFERENCES
@@ -77,7 +77,7 @@ def test_damaged_baseline_is_refused(change: dict[str, Any], tmp_path: Path) -> 
     path = fitted(tmp_path, "twmd")
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | change), encoding="utf-8")
     with pytest.raises(
-        ModelError, match=r"a baseline is below 1|is not a baseline|contains 1 values: twmd needs another number"
+        ModelError, match=r"a baseline must be below 1|is not a baseline|contains 1 values: twmd needs 3"
     ):
         twmd_registry.load("twmd", baseline=path).score(PREDICTIONS, REFERENCES)
 

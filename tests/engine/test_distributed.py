@@ -99,9 +99,9 @@ CASES: dict[str, Case] = {
     "bad row": Case([("a cat", ["the cat"]), ("a dog", [])], [METRICS["twmd"]]),
 }
 TROUBLES: dict[str, tuple[str, str]] = {
-    "texts": ("InputError", r"^rank 1 has different texts \(17 segments\) from rank 0 \(17\): pass every rank all"),
+    "texts": ("InputError", r"^rank 1 has different texts \(17 segments\) from rank 0 \(17\): pass all texts"),
     "fewer texts": ("InputError", r"^rank 1 has different texts \(16 segments\) from rank 0 \(17\)"),
-    "metric": ("SpecError", r"^rank 1 scores by twmd\|.*layer:1\|.*, rank 0 by twmd\|.*layer:2\|"),
+    "metric": ("SpecError", r"^rank 1 scores with twmd\|.*layer:1\|.*, rank 0 with twmd\|.*layer:2\|"),
     "model": ("ModelError", r"^rank 1 of 2 failed: .*nowhere"),
     "encoder": ("ModelError", r"^rank 1 of 2 failed: out of patience$"),
     "bug": ("TwmdError", r"^rank 1 of 2 failed: KeyError: 'a bug'$"),

@@ -81,8 +81,8 @@ def randomise(
 def bootstrap(differences: np.ndarray, observed: float, segments: int, unlike: int, tolerance: float) -> float:
     """Return the two-sided p of a paired bootstrap (Koehn 2004).
 
-    The p is the share of resamples at least as far from the observed difference as that is from 0. The variance of
-    resamples is too small by (n - 1) / n. Student's t with n - 1 degrees of freedom has a variance larger than the
+    The p is the share of resamples at least as far from the observed difference as the latter is from 0. The variance
+    of resamples is too small by (n - 1) / n. Student's t with n - 1 degrees of freedom has a variance larger than the
     normal's by (n - 1) / (n - 3). Differences are widened for both. SacreBLEU centres *absolute* differences on their
     mean. That gives equal systems p < 0.05 in about 11 of 100 comparisons, and never a p above one half.
 

@@ -1,4 +1,4 @@
-"""Aggregation: the vectors of a token in several layers become one (MoverScore paper, section 3.1 and A.2)."""
+"""Aggregate a token's vectors from several layers into one (MoverScore paper, section 3.1 and A.2)."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from torch import Tensor
 from twmd_registry.registry.values import Aggregation
 
 STEP, ENOUGH, MAX_ROUNDS = 1.0, 1e-4, 50
-"""Constants of routing: alpha, the change of the loss at which a token has converged, the most rounds."""
+"""Constants of routing: alpha, the change of the loss below which a token has converged, the maximum number of
+rounds.
+"""
 
 
 def aggregate(layers: Tensor, how: Aggregation) -> Tensor:
-    """Make one vector per token of several of norm 1; (T, L, D) to (T, D),
-    (T, L D) for ``concat``, (T, number of powers times D) for ``pmeans``; of any norm.
+    """Combine the unit vectors of every token, (T, L, D), into one of any norm: (T, D), or (T, L D) for ``concat``, or
+    (T, number of powers times D) for ``pmeans``.
     """
     return AGGREGATIONS[how.kind](layers, how)
 
 
 def _power_mean(layers: Tensor, p: float) -> Tensor:
-    """Return the power mean over layers; an odd root has its number's sign. (T, L, D) to (T, D)."""
+    """Return the power mean over layers; an odd root keeps the sign. (T, L, D) to (T, D)."""
     if math.isinf(p):
         return layers.amin(1) if p < 0 else layers.amax(1)
     if p == 1:
         return layers.mean(1)
-    # Small numbers' powers would vanish.
+    # Powers of small numbers would underflow.
     largest = layers.abs().amax(1).clamp(min=torch.finfo(layers.dtype).tiny)  # (T, D)
     mean = (layers / largest[:, None]).pow(int(p)).mean(1)
     return largest * mean.sign() * mean.abs().pow(1 / p)
@@ -37,8 +39,8 @@ def _routing(layers: Tensor, how: Aggregation) -> Tensor:
     """Cluster the layers' vectors of every token around one: mean shift with routing coefficients (supplement,
     Algorithm 1).
 
-    d is the squared distance, the start the layers' mean, and the coefficients are per token, so a token's vector
-    does not depend on other tokens. A token that no layer's vector is near (Epanechnikov) keeps the vector it has.
+    d is the squared distance, and the mean over layers is the start. Coefficients are per token, so a token's vector
+    does not depend on other tokens. If no layer's vector is near (Epanechnikov), a token keeps its current vector.
     """
     kernel = KERNELS[str(how.kernel)]
     means = layers.mean(1)  # (T, D)
@@ -64,13 +66,13 @@ def _routing(layers: Tensor, how: Aggregation) -> Tensor:
 
 
 def _gaussian(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the kernel k(x) = exp(-x / 2), and -k'(x) up to a constant factor; of the shape of `x`."""
+    """Return the kernel k(x) = exp(-x / 2), and -k'(x) up to a constant factor; same shape as `x`."""
     value = torch.exp(-x / 2)
     return value, value
 
 
 def _epanechnikov(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the kernel k(x) = max(0, 1 - x), and -k'(x); of the shape of `x`."""
+    """Return the kernel k(x) = max(0, 1 - x), and -k'(x); same shape as `x`."""
     return (1 - x).clamp(min=0), (x < 1).to(x.dtype)
 
 

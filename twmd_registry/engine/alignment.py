@@ -1,4 +1,4 @@
-"""`Alignment`: how the score of two texts came about, and its heat maps as HTML."""
+"""`Alignment`: how the score of two texts arises, and its heat maps as HTML."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from twmd_registry.registry.signature import Signature
 from twmd_registry.template import render
 
 LONGEST_LABEL = 24
-"""Columns of a terminal that a label may take; a wide character takes two."""
+"""Maximum width of a label in terminal columns; a wide character takes two."""
 JOINERS = "\u200c\u200d"
-"""Not printable by themselves, but part of how Persian words and many emoji are written."""
+"""Not printable by themselves, but part of Persian words and many emoji."""
 HEADINGS = {
     "precision": "precision: each hypothesis token's share, given to the {against}",
     "recall": "recall: each {against} token's share, given to the hypothesis",
     "score": "one plan for both texts",
 }
 MAX_NOTEBOOK_TOKENS = 60
-"""Tokens of a side of the largest heat map in a notebook."""
+"""Maximum tokens per side of a heat map in a notebook."""
 
 
 class Link(NamedTuple):
@@ -57,8 +57,8 @@ class Alignment:
             tokens; each of shape (N, M). The sum of plan times S is the side's C before Eq. 1 and any baseline (for
             moverscore, of plan times cost the EMD; ``objective=entropic`` adds T times the mean entropy of the rows).
             Transport plans have the shares as row sums (precision) or column sums (recall), exact transport as both; a
-            greedy token gives all it has to one partner; sbert spreads evenly; wordset_cka weighs each similarity by
-            itself.
+            greedy token gives its whole share to one partner; sbert spreads shares evenly; wordset_cka weights each
+            similarity by itself.
     """
 
     signature: Signature
@@ -71,7 +71,7 @@ class Alignment:
     plans: dict[str, np.ndarray]
 
     def __repr__(self) -> str:
-        """Return two lines: the score with the numbers of tokens, and the signature."""
+        """Return two lines: the score with the token counts, and the signature."""
         tokens = f"{len(self.hypothesis)} x {len(self.reference)} tokens"
         return f"{type(self).__name__}({self.signature.spec.metric} {self.score:.4f}, {tokens})\n  {self.signature}"
 
@@ -83,13 +83,13 @@ class Alignment:
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """The sides that *the* score uses: both for F1."""
+        """The sides that determine *the* score: both for F1."""
         output = str(self.signature.spec.output)
         return (output,) if output in self.plans else tuple(self.plans)
 
     def links(self, side: str | None = None, most: int | None = None) -> list[Link]:
-        """Return the cells of the plan of a side (the first of `sides` by default) with mass, the largest first; no
-        more than `most`, unless it is None.
+        """Return up to `most` cells with mass of a side's plan (by default the first of `sides`), the largest first;
+        all for None.
         """
         plan = self.plans[side or self.sides[0]]
         cells = np.flatnonzero(plan)
@@ -103,7 +103,7 @@ class Alignment:
         return [Link(*link) for link in zip(*(values.tolist() for values in facts), strict=True)]
 
     def as_dict(self, most: int | None = None) -> dict[str, Any]:
-        """Return the signature, the score, and by side the `most` largest links (all, for None) with their tokens."""
+        """Return the signature, the score, and per side the `most` largest links (all for None) with their tokens."""
         sides = {
             side: [
                 {
@@ -120,7 +120,7 @@ class Alignment:
 
 
 def heat_maps(alignment: Alignment, *, level: int = 2, least: float = 0.0) -> str:
-    """Write a heat map per side below a heading of `level`, as HTML.
+    """Write one heat map per side as HTML, below a heading of the given `level`.
 
     Cells below the share `least` of the greatest amount stay empty, which makes a page much smaller.
     """
@@ -128,7 +128,7 @@ def heat_maps(alignment: Alignment, *, level: int = 2, least: float = 0.0) -> st
 
 
 def heat_map_variables(alignment: Alignment) -> dict[str, Any]:
-    """Return the variables of the template."""
+    """Return the template's variables."""
     sides, against = [], against_of(alignment)
     rows, columns = ([(_visible_token(t), label(t)) for t in ts] for ts in (alignment.hypothesis, alignment.reference))
     for side in alignment.sides:
@@ -147,7 +147,7 @@ def against_of(alignment: Alignment) -> str:
 
 
 def label(token: str) -> str:
-    """Shorten a token to `LONGEST_LABEL` columns, with its control characters written out."""
+    """Shorten a token to `LONGEST_LABEL` columns and escape its control characters."""
     text = _visible_token(token)
     if cell_len(text) <= LONGEST_LABEL:
         return text

@@ -32,10 +32,10 @@ class Scores(NamedTuple):
     """The scores of pairs by one backend; of pairs of documents with ``align=sentences``."""
 
     sides: np.ndarray  # Precision, recall and F1, or the score of a one-sided metric; shape (3 or 1, pairs)
-    sentences: np.ndarray = np.zeros(0, SENTENCE_COUNTS)  # Of every pair of documents; shape (pairs,); else empty
+    sentences: np.ndarray = np.zeros(0, SENTENCE_COUNTS)  # For pairs of documents, shape (pairs,); otherwise empty
 
     def select(self, pairs: slice) -> Scores:
-        """Return the scores of some of the pairs."""
+        """Return the scores of the selected pairs."""
         return Scores(self.sides[:, pairs], self.sentences[pairs])
 
     @classmethod
@@ -56,27 +56,31 @@ class Backend:
     """Base class of all backends: finds and loads the model, and completes the requested specification."""
 
     load_model: Callable[..., Any]
-    find_files: Callable[..., ModelFiles] = staticmethod(find_model)  # By the content that decides a score
-    loaded: Any = None  # The model from its first use until it is released, else None
+    find_files: Callable[..., ModelFiles] = staticmethod(find_model)  # Found by the content that determines a score
+    loaded: Any = None  # The model, from its first use until it is released
 
     def __init__(self, spec: MetricSpec, options: RunOptions, local_files: LocalFiles | None = None) -> None:
-        """Store the specification to compute and its options; nothing is looked up or loaded yet. `local_files` has
-        the places of the files that a signature names, None for a user's own specification, whose values may be paths.
+        """Store the specification and its options; nothing is looked up or loaded yet. `local_files` locates the files
+        that a signature names. It is None for a user's own specification, whose values may be paths.
         """
         self.requested, self.options, self.local_files = spec, options, local_files
 
     @cached_property
     def files(self) -> ModelFiles:
-        """The model's files; a `ModelError` if it is not on this machine, or its content is not the signed one."""
+        """The model's files; raises ModelError if the model is not on this machine or does not have the signed
+        content.
+        """
         name, wanted = str(self.requested.model), self.requested.fingerprint
         by_name = partial(self.find_files, name, self.requested.revision)
         files = self._find_part("model", by_name, self.find_files, wanted)
-        # If one content has two names, the published name is kept.
+        # If the same content has two names, keep the published one.
         return files._replace(name=name) if wanted and self.local_files else files
 
     @cached_property
     def adapter(self) -> ModelFiles | None:
-        """The adapter's files, None without one; a `ModelError` if it is not available, or its content differs."""
+        """The adapter's files, None without one; raises ModelError if it is missing or does not have the signed
+        content.
+        """
         if (name := self.requested.adapter) is None:
             return None
         wanted = name.rpartition("@")[2] if self.local_files and "@" in name else None
@@ -86,15 +90,15 @@ class Backend:
     def _find_part(
         self, kind: str, by_name: Callable[..., ModelFiles], at: Callable[[str], ModelFiles], wanted: str | None
     ) -> ModelFiles:
-        """Find files by the specification's name, or `at` the place that the user names for a signature, and check that
-        they have the signed content.
+        """Find files by the name in the specification, or `at` the user's path for a signature, and check that they
+        have the signed content.
         """
         place = getattr(self.local_files, kind) if self.local_files else None
-        if place:  # a signed part: no remembered hash stands in for its content
+        if place:  # a signed file: hash its content again
             forget_hashes()
         files = at(place) if place else by_name(paths=self.local_files is None)
         if place and self.local_files and files.fingerprint in self.local_files.signed - {wanted}:
-            files = by_name(paths=False)  # the place holds a part of another specification of the same record
+            files = by_name(paths=False)  # the path belongs to another specification of the same record
         if wanted and wanted != files.fingerprint:
             contents = f"@{files.fingerprint} here, not @{wanted} as requested"
             raise ModelError(f"{kind} {files.label} has the content {contents}.")
@@ -102,19 +106,19 @@ class Backend:
 
     @cached_property
     def model_key(self) -> Hashable:
-        """The key of the loaded model; backends with equal keys share one model."""
+        """The key of the loaded model; backends with equal keys share it."""
         device = str(pick_device(self.options.device))
         return self.load_model.__name__, self.files, self.adapter, self.requested.dtype, device
 
     @property
     def model(self) -> Any:
-        """The model, shared with all backends of the process that have the same key; loaded now if none has it."""
+        """The model, shared by all backends of this process with the same key; loaded if no backend has it."""
         key = self.model_key
         with inference.LOADING:
-            model = inference.LOADED.get(key)  # in a variable: another thread may release it now
+            model = inference.LOADED.get(key)  # a local reference, because another thread may release it
             if model is None:
-                # Adapters are merged here, so a training loop's number formats are overridden; transformers draws
-                # random weights before it reads the file.
+                # Adapters are merged here, so override the number formats of a training loop. transformers draws random
+                # weights before it reads the file.
                 with exact_arithmetic(), torch.random.fork_rng(devices=[]):
                     device = pick_device(self.options.device)
                     model = self.load_model(self.files, self.adapter, str(self.requested.dtype), device)
@@ -124,19 +128,19 @@ class Backend:
 
     @cached_property
     def spec(self) -> AppliedSpec:
-        """The applied specification, with the hash of its baseline, or the name of a packaged one."""
+        """The applied specification, with the hash or packaged name of its baseline."""
         baseline = self.baseline
         return self._without_baseline.replace(baseline=(baseline.hash or self.requested.baseline) if baseline else None)
 
     @cached_property
     def _without_baseline(self) -> AppliedSpec:
-        """The applied specification before its baseline, whose file is checked against it."""
+        """The applied specification without its baseline, which is checked against it."""
         return AppliedSpec.of(self._complete_spec().replace(baseline=None))
 
     @cached_property
     def baseline(self) -> Baseline | None:
-        """The baseline by which scores are rescaled, None without one; a `ModelError` if the file is missing, damaged,
-        or was fitted for other settings.
+        """The baseline for rescaling scores, None without one; raises ModelError if the file is missing or damaged, or
+        was fitted for other settings.
         """
         return find_signed(
             lambda wanted: find_baseline(wanted, self._without_baseline),
@@ -147,7 +151,7 @@ class Backend:
 
     @property
     def hashes(self) -> dict[str, tuple[str, ...]]:
-        """The sha256 of every part that the signature names by a hash, by the part's name in `LocalFiles`."""
+        """The sha256 of every file that the signature names by a hash, by its field in `LocalFiles`."""
         parts = {"model": self.files, "adapter": self.adapter, "baseline": self.baseline}
         return {name: (part.sha256,) for name, part in parts.items() if part and part.sha256}
 
@@ -167,13 +171,13 @@ class Backend:
 
     @cached_property
     def share_key(self) -> Hashable:
-        """The key of backends that score together, by the applied specification, for which the model is loaded."""
+        """The key of backends that score together, from the applied specification. Loads the model."""
         keys = self.spec.truncation, self.spec.align, self.spec.prompt, self.spec.activation
         return self.model_key, *keys, self.options.batch_tokens
 
     @property
     def scores_empty(self) -> bool:
-        """Whether a text without a token has a score: 0 against text, 1 against another."""
+        """Whether a text without tokens has a score: 0 against text, 1 against another empty text."""
         return True
 
     def close(self) -> None:
@@ -183,28 +187,28 @@ class Backend:
             free_memory()
 
     def park(self) -> None:
-        """Move the model, if it is loaded, to the CPU until its next use."""
+        """Move a loaded model to the CPU until its next use."""
         if self.loaded is not None:
             self.model.park()
 
     @cached_property
     def requested_scripts(self) -> Sequence[str]:
-        """The scripts that a preset says the requested model reads; none where no preset does."""
+        """The scripts that the requested model reads according to its preset; none without a preset."""
         return getattr(describe_model(self.requested.model), "scripts", ())
 
     @cached_property
     def scripts(self) -> Sequence[str]:
-        """The same of the applied specification, whose model may have another name."""
+        """The scripts that the applied model reads; it may have another name."""
         return getattr(describe_model(self.spec.model), "scripts", ())
 
     def score_pairs(self, group: Sequence[Any], pairs: Pairs, stage: Stage, sums: CorpusSums) -> PairScores:
-        """Score pairs by each backend of a group with one `share_key`, this one its first, as one stage of progress.
+        """Score pairs with each backend of a group with the same `share_key`, as one stage of progress.
 
         `sums` come from `sum_corpus` over the whole corpus; none if the pairs are the corpus.
         """
         raise NotImplementedError
 
     def sum_corpus(self, group: Sequence[Any], pairs: Pairs) -> CorpusSums:
-        """Return what these pairs add to the corpus sums that scores by a group depend on; most settings need none."""
+        """Return these pairs' summands of the corpus sums that a group's scores depend on; most settings need none."""
         del group, pairs
         return {}

@@ -1,4 +1,4 @@
-"""Baseline rescaling: scores on a scale where unrelated texts are 0 and identical ones 1 (as bert_score has it)."""
+"""Baseline rescaling, as in bert_score: unrelated texts score 0, identical texts 1."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ BASELINE = FittedKind("baseline", "baselines", "baseline", ".json", "baseline")
 """Files of fitted baselines."""
 
 FREE = frozenset({"output", "multiref", "baseline", "revision", "model"})
-"""Keys that a baseline does not depend on; the fingerprint says which model it was."""
+"""Keys that a baseline does not depend on; the fingerprint identifies the model."""
 
 
 Baseline: TypeAlias = FittedPart[tuple[float, ...]]
-"""The scores of unrelated texts: mean precision, recall and F1; the first alone for a one-sided metric."""
+"""The scores of unrelated texts: mean precision, recall and F1, or the mean score of a one-sided metric."""
 
 
 def keys_of(spec: MetricSpec) -> dict[str, str]:
@@ -39,12 +39,12 @@ def keys_of(spec: MetricSpec) -> dict[str, str]:
 
 
 def random_pairs(texts: Iterable[str], number: int, seed: int) -> tuple[list[str], list[str]]:
-    """Draw a number of pairs of distinct texts, every text about as often as any other; raise an `InputError` for
-    fewer than two distinct texts.
+    """Draw random pairs of distinct texts, in which all texts occur about equally often; raise InputError for fewer
+    than two distinct texts.
     """
     distinct = sorted({text for text in check_rows(texts, "texts") if not is_blank(text)})
     if seed < 0:
-        raise InputError(f"seed must be a whole number from 0; got {seed}.")
+        raise InputError(f"seed must not be negative; got {seed}.")
     if len(distinct) < 2:
         raise InputError(f"a baseline needs at least two distinct texts; there are {len(distinct)}.")
     draw = np.random.default_rng(seed)
@@ -58,8 +58,8 @@ def random_pairs(texts: Iterable[str], number: int, seed: int) -> tuple[list[str
 
 
 def make_baseline(spec: MetricSpec, scores: np.ndarray, seed: int) -> FittedFile:
-    """Return the file of a baseline, from scores of random pairs by an applied specification, shape (sides,
-    pairs). Raises `ModelError` if unrelated texts score 1 or more: no score could be above that.
+    """Return the baseline file for an applied specification, given its scores of random pairs, shape (sides, pairs).
+    Raises ModelError if unrelated texts score 1 or more, because no score could exceed that.
     """
     values = [float(np.mean(side, dtype=np.float64)) for side in scores]
     _check(values, "these settings")
@@ -73,8 +73,8 @@ def make_baseline(spec: MetricSpec, scores: np.ndarray, seed: int) -> FittedFile
 
 
 def find_baseline(wanted: str, spec: MetricSpec) -> Baseline:
-    """Find a baseline file by its hash or path, and read it. Raises `ModelError` for no such file, a damaged one, or
-    one for another applied specification than `spec` (names the keys).
+    """Find a baseline file by hash or path, and read it. Raises ModelError if it is missing or damaged, or was fitted
+    for an applied specification other than `spec`; the message names the keys.
     """
     if language := language_of(wanted):
         return _baseline_of_language(language, spec)
@@ -89,17 +89,20 @@ def find_baseline(wanted: str, spec: MetricSpec) -> Baseline:
     except (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path.name} is not a baseline that 'twmd fit baseline' wrote.") from error
     _check(values, path.name)
-    if len(values) != (len(OUTPUTS) if entry(spec.metric).two_sided else 1):
-        raise ModelError(f"{path.name} contains {len(values)} values: {spec.metric} needs another number of them.")
+    needed = len(OUTPUTS) if entry(spec.metric).two_sided else 1
+    if len(values) != needed:
+        raise ModelError(f"{path.name} contains {len(values)} values: {spec.metric} needs {needed}.")
     here = keys_of(spec)
     if other := sorted(name for name in {*here, *keys} if here.get(name) != keys.get(name)):
-        listed = "; ".join(f"{name}: {keys.get(name, 'none')} there, {here.get(name, 'none')} here" for name in other)
+        listed = "; ".join(
+            f"{name}: {keys.get(name, 'none')} in the file, {here.get(name, 'none')} here" for name in other
+        )
         raise ModelError(f"{path.name} was fitted for other settings ({listed}): fit another with 'twmd fit baseline'.")
     return FittedPart(tuple(values), sha256_of(content), keys)
 
 
 def _baseline_of_language(language: str, spec: MetricSpec) -> Baseline:
-    """Return a baseline of bert_score's table, which has no file of its own, and no hash."""
+    """Return a baseline from bert_score's table, which has no file of its own and no hash."""
     layer = str(spec.layer)  # several layers and regression models have no row
     values = baseline_of_layer(language, str(spec.model), int(layer)) if layer.isdecimal() else None
     if values is None:
@@ -110,13 +113,13 @@ def _baseline_of_language(language: str, spec: MetricSpec) -> Baseline:
 
 
 def _read_table(path: Path, spec: MetricSpec) -> Baseline:
-    """Read a row of bert_score's form of table: a layer per row, in order, with its precision, recall and F1."""
+    """Read a row of a table in bert_score's format: one row per layer, in order, with precision, recall and F1."""
     try:
         content = path.read_bytes()
         _, *rows = csv.reader(content.decode("utf-8").splitlines())
         values = [float(value) for value in rows[int(str(spec.layer))][1:]]
     except (OSError, ValueError, IndexError) as error:
-        expected = "expected a line LAYER,P,R,F, and below it a line per layer from 0"
+        expected = "expected a header LAYER,P,R,F, then one line per layer from 0"
         raise ModelError(f"{path.name} has no row of numbers for layer {spec.layer}: {expected}.") from error
     _check(values, path.name)
     if len(values) != len(OUTPUTS):
@@ -126,14 +129,14 @@ def _read_table(path: Path, spec: MetricSpec) -> Baseline:
 
 def _check(values: list[float], where: str) -> None:
     if not values or not all(math.isfinite(value) and value < 1 for value in values):
-        raise ModelError(f"{where}: a baseline is below 1, not {', '.join(map(str, values)) or 'nothing'}.")
+        raise ModelError(f"{where}: a baseline must be below 1, not {', '.join(map(str, values)) or 'nothing'}.")
 
 
 def rescale(scores: np.ndarray, baseline: Baseline) -> np.ndarray:
-    """Return ``(x - b) / (1 - b)``, each side by its own b (Zhang et al. 2020, as bert_score's
+    """Return ``(x - b) / (1 - b)``, with its own b for each side (Zhang et al. 2020, like bert_score's
     ``rescale_with_baseline``); shape (sides, pairs).
 
-    An empty text's 0 becomes -b / (1 - b), as there: less than two unrelated texts score.
+    As in bert_score, an empty text's 0 becomes -b / (1 - b), which is less than the score of unrelated texts.
     """
     b = np.array(baseline.content)[:, None]  # (sides, 1)
     return np.asarray((scores - b) / (1 - b))

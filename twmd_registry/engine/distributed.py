@@ -1,6 +1,4 @@
-"""Scoring by the processes of one training run (``torchrun``): every rank scores its share, and every rank returns all
-scores.
-"""
+"""Score in a distributed training run (``torchrun``): every rank scores its share and returns all scores."""
 
 from __future__ import annotations
 
@@ -31,24 +29,24 @@ def world_size() -> int:
 
 
 Failure = tuple[type[TwmdError], str]
-"""An error as a message: its class (`TwmdError` for another library's error) and its text."""
+"""An error as a message: its class (`TwmdError` for errors of other libraries) and its text."""
 
 
 class Ranks(Hooks):
     """The processes of `torch.distributed`'s default group, seen from one rank.
 
-    The ranks exchange messages in rounds. In every round each rank sends a value or its error, so no rank waits
-    for one that has failed. Messages are objects, for which torch chooses the right device of any backend.
+    The ranks exchange messages in rounds. In every round each rank sends a value or its error, so no rank waits for one
+    that has failed. Messages are objects, which torch moves to the right device for any backend.
     """
 
     def __init__(self) -> None:
-        """Read the number of this process and of all."""
+        """Read this process's rank and the number of ranks."""
         self.rank, self.number = dist.get_rank(), dist.get_world_size()
         self._failed = False
 
     def together(self, work: Callable[[], T]) -> T:
-        """Call a function on every rank; if it fails on one, raise the first error on all, with its class and rank
-        (without the rank if all have the same).
+        """Call a function on every rank; if it fails on any, raise the first error on all, with its class and rank
+        (without the rank if all ranks have the same error).
         """
         try:
             result = work()
@@ -66,7 +64,7 @@ class Ranks(Hooks):
         return result
 
     def exchange(self, value: T) -> list[T]:
-        """Send a value to every rank, and return the values of all, in the order of ranks; raise a rank's error."""
+        """Send a value to every rank, and return all values in rank order; raise another rank's error."""
         messages = self._gather(value, None)
         if any(failure for _, failure in messages):
             self._failed = True
@@ -80,19 +78,19 @@ class Ranks(Hooks):
         return messages
 
     def agree(self, scorers: Sequence[Scorer], segments: Segments) -> None:
-        """Raise an `InputError` or a `SpecError` if a rank has other texts, or other metrics, than the first."""
+        """Raise InputError or SpecError if a rank's texts or metrics differ from the first rank's."""
         signatures = ", ".join(scorer.signature for scorer in scorers)
         tasks = self.exchange((digest_of_texts(segments, sources=True), len(segments.predictions), signatures))
         texts, number, metrics = tasks[0]
         for rank, (own_texts, own_number, own_metrics) in enumerate(tasks):
             if own_texts != texts:
                 found = f"different texts ({own_number} segments) from rank 0 ({number})"
-                raise InputError(f"rank {rank} has {found}: pass every rank all texts in one order.")
+                raise InputError(f"rank {rank} has {found}: pass all texts, in the same order, on every rank.")
             if own_metrics != metrics:
-                raise SpecError(f"rank {rank} scores by {own_metrics}, rank 0 by {metrics}: pass the same to all.")
+                raise SpecError(f"rank {rank} scores with {own_metrics}, rank 0 with {metrics}: pass the same to all.")
 
     def take(self, group: Sequence[Backend], pairs: Pairs) -> Pairs:
-        """Return this rank's share of the pairs; all, where a score depends on the whole call."""
+        """Return this rank's share of the pairs, or all pairs if a score depends on the whole call."""
         return self._share(group, pairs, self.rank)[0]
 
     def _share(self, group: Sequence[Backend], pairs: Pairs, rank: int) -> tuple[Pairs, np.ndarray]:
@@ -102,13 +100,13 @@ class Ranks(Hooks):
         return take_share(pairs, rank, self.number, step)
 
     def gather(self, group: Sequence[Backend], pairs: Pairs, scores: PairScores) -> PairScores:
-        """Return the scores of all shares; they are the same on every rank."""
+        """Return the scores of all shares, the same on every rank."""
         shares = self.exchange(scores)
         if any(backend.spec.needs_whole_call for backend in group):
             return shares[0]
-        # Shares in the order of ranks are in the order of the data.
+        # In rank order, shares are in the order of the data.
         by_backend = [Scores.join(parts) for parts in zip(*(own.by_backend for own in shares), strict=True)]
-        # Each share has facts about its texts; a text may be in several.
+        # Each share has facts about its texts; shares may have texts in common.
         facts = TextFacts.of_unread(len(pairs.texts))
         for rank, own in enumerate(shares):
             _, texts = self._share(group, pairs, rank)
@@ -140,10 +138,10 @@ def score_over_ranks(
     one process, this is `score_with`.
 
     Raises:
-        InputError: As for `score_with`, or a rank has other texts.
-        SpecError: As for `score_with`, or a rank has other metrics.
-        TwmdError: As for `score_with`, or something else went wrong on a rank. Every error is raised on every rank and
-            names the one it comes from.
+        InputError: As for `score_with`, or a rank's texts differ.
+        SpecError: As for `score_with`, or a rank's metrics differ.
+        TwmdError: As for `score_with`, or any other failure on a rank. Every error is raised on every rank and names the
+            rank that failed.
     """
     if world_size() == 1:
         return score_with(scorers, predictions, references, sources, progress=progress)

@@ -22,20 +22,20 @@ from twmd_registry.registry.presets import describe_model, presets, presets_of
 from twmd_registry.registry.references import is_blank
 from twmd_registry.registry.signature import Signature
 
-if TYPE_CHECKING:  # they import torch, which SacreBLEU's metrics alone do not need
+if TYPE_CHECKING:  # imports torch, which SacreBLEU's metrics do not need
     from twmd_registry.engine.backend import Backend
     from twmd_registry.tensors import TextFacts
 
 SHOWN_WORDS = SHOWN_TEXTS = 5
-"""Words, or texts, that a warning names, at most."""
+"""Maximum number of words or texts to name in a warning."""
 RELIABLE_SAMPLE = 30
-"""A test or an interval over fewer segments comes with a warning."""
+"""Tests and intervals over fewer segments cause a warning."""
 SHOWN_SAMPLES = 10
-"""Small samples that a warning names, at most."""
+"""Maximum number of small samples to name in a warning."""
 
 
 def name_texts(pairs: Pairs, which: np.ndarray, rows: Sequence[int]) -> str:
-    """Name texts by their places: ``predictions[0], references[2][1], ...``.
+    """Name texts by index: ``predictions[0], references[2][1], ...``.
 
     Args:
         pairs: The pairs of a call.
@@ -54,7 +54,7 @@ def name_texts(pairs: Pairs, which: np.ndarray, rows: Sequence[int]) -> str:
 
 
 def warn_about_texts(pairs: Pairs, models: Sequence[tuple[TextFacts, bool]], rows: Sequence[int]) -> None:
-    """Warn about texts that are not compared as a user may expect.
+    """Warn about texts that may not be compared as the user expects.
 
     Args:
         pairs: The pairs of a call.
@@ -90,7 +90,7 @@ def warn_about_texts(pairs: Pairs, models: Sequence[tuple[TextFacts, bool]], row
     empty, unknown = (np.logical_or.reduce([facts.flags[name] for facts, _ in models]) for name in ("empty", "unknown"))
     if empty.any():
         number = empty[pairs.hyp[pairs.starts]].sum() + empty[pairs.ref].sum()
-        if len(set(rows)) < len(rows):  # candidates, each of them a reference, too, of every other one in its row
+        if len(set(rows)) < len(rows):  # candidates, each also a reference for the others in its row
             number = len({rows[i] for i in np.flatnonzero(empty[pairs.hyp[pairs.starts]]).tolist()})
         scored = "each scores 0 against text and 1 against another empty text (before any baseline)"
         warn(f"texts without a token: {number}; {scored}.")
@@ -98,12 +98,12 @@ def warn_about_texts(pairs: Pairs, models: Sequence[tuple[TextFacts, bool]], row
         warn(f"distinct texts longer than the limit (truncation, in the signature): {truncated}; each lost its end.")
     if unknown.any():
         found = f"{unknown.sum()} ({name_texts(pairs, unknown, rows)})"
-        meaning = "With unknown=apart such a token matches only the same text; with unknown=keep, all are one word"
+        meaning = "With unknown=apart such a token matches only the same text; with unknown=keep, all are the same word"
         warn(f"distinct texts with more than {UNKNOWN_SHARE:.0%} unknown tokens: {found}. {meaning}.")
 
 
 def warn_about_other_nrefs(written: int | str, signature: Signature) -> None:
-    """Warn that a signature states another number of references than the texts have."""
+    """Warn that a signature was written for a different number of references than the texts have."""
     numbers = f"was written for nrefs:{written}; these texts have nrefs:{signature.nrefs}"
     warn(
         f"the signature of {signature.spec.metric} {numbers}. More references make scores higher: do not compare them."
@@ -111,7 +111,7 @@ def warn_about_other_nrefs(written: int | str, signature: Signature) -> None:
 
 
 def check_sample(segments: int) -> None:
-    """Warn about a test or an interval over fewer than `RELIABLE_SAMPLE` segments (items, systems).
+    """Warn about a test or interval over fewer than `RELIABLE_SAMPLE` segments (items, systems).
 
     Raises:
         InputError: There are fewer than two.
@@ -137,30 +137,32 @@ def describe_small_samples(samples: Mapping[str, int]) -> str:
 
 
 FOREIGN_SHARE = 0.1
-"""Largest share of a call's letters in scripts that a model does not read: with more, its scores mean nothing."""
+"""Maximum share of a call's letters in scripts that a model does not read. With more, scores are meaningless."""
 LANGUAGE_WORDS = 5
-"""Words of the shortest text whose language is identified."""
+"""Minimum number of words of a text whose language is identified."""
 LANGUAGE_MARGIN, UNNAMED_MARGIN, SHORTENED_MARGIN = 8.0, 4.0, -4.0
-"""A text is taken for another language if that is more likely than English by these logarithms: by all its words, by
-those without a capital letter, which in English are not names, and by those without the longest, which alone may be
-foreign. Of 45,000 English texts of 27 kinds 0.15% are; of a kind at most 0.44% (headlines in lower case). Of texts in
-ten other languages at least 98.9% are.
+"""Log odds against English above which a text counts as foreign: of all its words, of its words without a capital
+letter (which are not names in English), and of all but the longest word (which may be a foreign word in an English
+text). 0.15% of 45,000 English texts of 27 kinds are misidentified, and at most 0.44% of a kind (lower-case headlines).
+At least 98.9% of texts in ten other languages are identified.
 """
 UNNAMED_WORDS = 4
-"""Words without a capital letter from which they say something by themselves."""
+"""Minimum number of words without a capital letter for them to be evaluated separately."""
 LANGUAGE_SAMPLE = 100
-"""Texts of a call, at most, whose language is identified: 0.7 ms each."""
+"""Maximum number of texts per call whose language is identified, at 0.7 ms each."""
 FOREIGN_TEXTS = 0.02
-"""Largest share of these texts that may be taken for other languages: names, quotations, mistakes."""
+"""Maximum share of these texts that may look foreign: names, quotations, mistakes."""
 FEW_TEXTS = 10
-"""From this number of texts on, a single one in another language does not count."""
+"""Number of texts from which a single foreign one is ignored."""
 SHOWN_LANGUAGES, SHOWN_CHARACTERS = 10, 60
 SHARED_SCRIPT = regex.compile(r"[\p{Script=Common}\p{Script=Inherited}]")
 
 
 @functools.cache
 def script_of(character: str) -> str | None:
-    """Return the Unicode script (UAX 24) of a letter; None for other characters, and for letters of all scripts."""
+    """Return the Unicode script (UAX 24) of a letter; None for other characters, and for letters shared by all
+    scripts.
+    """
     if not character.isalpha() or SHARED_SCRIPT.match(character):
         return None
     words: list[str] = [word.capitalize() for word in re.findall(r"[A-Z]+", unicodedata.name(character, "OTHER"))]
@@ -168,7 +170,7 @@ def script_of(character: str) -> str | None:
         try:
             if regex.match(rf"\p{{Script={script}}}", character):
                 return script
-        except regex.error:  # a word of the character's name that is not a script
+        except regex.error:  # a word of the character name that is not a script
             continue
     return words[0]
 
@@ -178,7 +180,7 @@ _NO_LETTERS = dict.fromkeys(code for code in range(128) if not chr(code).isalpha
 
 
 def _count_scripts(text: str) -> Mapping[str, int]:
-    """Return the letters of a text by script, without scripts of no letter."""
+    """Count the letters of a text by script; omit scripts without any."""
     if text.isascii():  # several times as fast
         letters = len(text.translate(_NO_LETTERS))
         return {"Latin": letters} if letters else {}
@@ -200,7 +202,7 @@ def check_scripts(
         pairs: The pairs of a call.
         rows: The number of each segment.
         strict: Refuse texts if the model's preset is strict.
-        data: Begins messages: the name of the data and a colon, or empty.
+        data: Prefix of messages: the name of the data and a colon, or empty.
 
     Raises:
         InputError: More than `FOREIGN_SHARE` of the letters are in other scripts, and model and call are strict.
@@ -232,12 +234,12 @@ def check_scripts(
         if preset.strict and strict:
             use = f"use a model that reads {foreign[0]}" + (f" (preset {', '.join(fit)})" if fit else "")
             raise InputError(f"{problem}: {use}, or score anyway by any_language=True (--any-language).")
-        warn(f"{problem}: these scores say little.")
+        warn(f"{problem}: these scores are not reliable.")
     return letters
 
 
 def check_texts(backends: Sequence[Backend], pairs: Pairs, rows: Sequence[int]) -> dict[str, int]:
-    """Warn about texts before they are scored; return their letters by script.
+    """Warn about texts before scoring; return their letter counts by script.
 
     Raises:
         InputError: As for `check_scripts`, unless all backends have the option `any_language`.
@@ -259,7 +261,7 @@ def check_texts(backends: Sequence[Backend], pairs: Pairs, rows: Sequence[int]) 
 
 def warn_about_language(name: str | None, pairs: Pairs) -> None:
     """Warn if texts for an English model are in other languages of its script: one text among few, or more than
-    `FOREIGN_TEXTS` of many. Texts of fewer distinct words than `LANGUAGE_WORDS` say nothing by themselves.
+    `FOREIGN_TEXTS` of many. Texts with fewer than `LANGUAGE_WORDS` distinct words are not identified.
     """
     preset = describe_model(name)
     if preset is None or not preset.strict:
@@ -280,14 +282,14 @@ def warn_about_language(name: str | None, pairs: Pairs) -> None:
         use = "multilingual-source of twmd" if pairs.against == "source" else "multilingual (twmd: multilingual-tuned)"
         warn(
             f"{found} of {looked} look like other languages (mostly {language}; first: {shown!r}) than "
-            f"{name} was made for ({', '.join(preset.languages)}). Scores of other languages say little; see the "
+            f"{name} was made for ({', '.join(preset.languages)}). Scores of other languages are not reliable; see the "
             f"preset {use}."
         )
 
 
 @functools.cache
 def _identifier() -> Any:
-    """Return an identifier of English and the languages of the multilingual model."""
+    """Return a language identifier for English and the languages of the multilingual model."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE)
@@ -298,7 +300,7 @@ def _identifier() -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def other_language(text: str) -> str | None:
-    """Return the code of the language that a text is in more likely than in English, by the margins, or None."""
+    """Return the code of a text's language if it is more likely than English by the margins, otherwise None."""
     language, margin = _most_likely(text)
     words = [word for word in text.split() if not word[0].isupper()]
     is_other = margin > LANGUAGE_MARGIN
@@ -310,7 +312,7 @@ def other_language(text: str) -> str | None:
 
 
 def _most_likely(text: str) -> tuple[str, float]:
-    """Return the most likely language but English, and by which logarithm it is more likely than English."""
+    """Return the most likely language other than English, and its log odds against English."""
     ranked = dict(_identifier().rank(text))
     english = ranked.pop("en")
     language, likely = next(iter(ranked.items()))

@@ -23,22 +23,21 @@ from twmd_registry.registry.references import is_blank
 from twmd_registry.registry.signature import Signature
 
 TIED = 1e-6
-"""Mean utilities that differ by no more (beyond 1, by no more than this share) are tied: the batch in which a score is
-computed changes it as much.
+"""Mean utilities that differ by at most this (relative above 1) are tied, because the batch moves a score by as much.
 """
 CANDIDATES_AT_ONCE = 2048
-"""Minimum of candidates per call; the candidates of a segment stay together."""
+"""Minimum number of candidates per call; a segment's candidates stay together."""
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The candidate that was chosen for a segment.
+    """The candidate chosen for a segment.
 
     Attributes:
-        index: Its number, from 0: the first of those with the highest mean utility.
+        index: Its index: the first with the highest mean utility.
         candidate: Its text.
-        expected_utility: Its mean utility, with all candidates of the segment as references, itself included.
-        utilities: If requested, the utility of every candidate (row) with every candidate as its reference (column);
+        expected_utility: Its mean utility with all the segment's candidates as references, itself included.
+        utilities: If requested, the utility of every candidate (rows) with every candidate as reference (columns);
             shape (n, n).
     """
 
@@ -73,9 +72,9 @@ def mbr(
 ) -> MbrResult:
     """Choose, for every segment, the candidate y with the highest mean utility (minimum Bayes risk).
 
-    The utility u(y, r) is the score of y with the candidate r as its reference; the mean is over all candidates r, also
-    blank ones: what `score` gives y with all of them as its references and ``multiref=mean``. Where a score
-    depends on other segments, that is one call of `score` for all candidates of all segments.
+    The utility u(y, r) is the score of y with the candidate r as its reference. The mean is over all candidates r,
+    including blank ones, like `score` with all of them as references and ``multiref=mean``. If a score depends on other
+    segments, all candidates of all segments are scored in one call.
 
     Examples:
         >>> mbr([["dogs bark", "a cat sat there", "the cat sat there"]]).choices[0].index
@@ -83,20 +82,20 @@ def mbr(
 
     Args:
         candidates: One list of texts per segment, at least one text each; lists may differ in length.
-        metric: As for `load`; or a scorer, whose model stays loaded.
+        metric: As for `load`, or a scorer, whose model stays loaded.
         preset: As for `load`.
         sources: One text per segment, for metrics with ``against=source`` or ``both``, as for `score_all`.
-        utilities: Return the utilities of all pairs.
+        utilities: Whether to return the utilities of all pairs.
         progress: As for `Scorer.score`; each candidate is a segment.
         keys: As for `load`.
 
     Raises:
         InputError: A row is not a list of texts, or is empty; the message names it.
-        SpecError: A scorer comes with a preset or keys.
+        SpecError: A preset or keys are passed with a scorer.
         TwmdError: As for `load` and `Scorer.score`.
 
     Warns:
-        TwmdWarning: As for `Scorer.score`, with segments counted once; or an empty candidate was chosen.
+        TwmdWarning: As for `Scorer.score`, with each segment counted once, or if an empty candidate was chosen.
     """
     lists = check_candidates(candidates)
     if isinstance(metric, Scorer) and (preset is not None or keys):
@@ -114,7 +113,7 @@ def _choose(
 ) -> list[Choice]:
     first, whole = np.cumsum([0, *map(len, lists)]), depends_on_neighbours(utility)
     choices = []
-    with collect_warnings() as messages:  # several calls may repeat them
+    with collect_warnings() as messages:  # calls may repeat them
         for _, rows in groupby(range(len(lists)), lambda row: not whole and first[row] // CANDIDATES_AT_ONCE):
             part = {row: lists[row] for row in rows}
             for texts, table in zip(part.values(), _utilities_of(utility, part, sources, progress), strict=True):
@@ -132,7 +131,7 @@ def _choose(
 def _utilities_of(
     utility: Scorer, part: dict[int, list[str]], sources: list[str] | None, progress: Progress | None
 ) -> list[np.ndarray]:
-    """Return the utilities of every segment, by its number; each of shape (n, n)."""
+    """Return the utilities by segment; shape (n, n) each."""
     segments = Segments(
         [text for texts in part.values() for text in texts],
         [texts for texts in part.values() for _ in texts],
@@ -141,7 +140,7 @@ def _utilities_of(
     numbers = [number for number, texts in part.items() for _ in texts]
     counts, each = list(map(len, segments.references)), []
     for result in score_segments(utility.members, segments, rows=numbers, progress=progress):
-        # A candidate has a single score with its source, whatever the reference.
+        # A candidate's score with its source does not depend on the reference.
         with_source = result.signature.spec.against == "source"
         each.append(np.repeat(result.scores, counts) if with_source else np.asarray(result.by_reference))
     sizes = [len(texts) for texts in part.values()]

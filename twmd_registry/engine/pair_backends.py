@@ -1,4 +1,4 @@
-"""Scores of pairs of whole texts: similarity of sentence vectors, and regression models."""
+"""Score pairs of whole texts by the similarity of sentence vectors or with regression models."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from twmd_registry.registry.pipeline import pipeline_settings
 from twmd_registry.tensors import TextFacts, TextTokens
 
 CHUNK_LETTERS, LETTERS_OF_PAIR = 1_000_000, 100
-"""Letters of the texts of pairs that are scored together, and what a pair counts in addition to its texts."""
+"""Maximum characters of the pairs in a chunk, and the overhead of a pair in characters."""
 
 
 class _Chunk(NamedTuple):
-    """Distinct pairs of some texts that are scored together."""
+    """Distinct pairs of texts that are scored together."""
 
-    pairs: np.ndarray  # The numbers of both texts of every pair; shape (pairs, 2)
-    texts: dict[int, str]  # By number
-    tokens: dict[int, TextTokens]  # Of the texts, by number
-    vectors: dict[int, np.ndarray]  # Of texts that this or an earlier chunk encoded, by number
+    pairs: np.ndarray  # Indices of both texts of every pair; shape (pairs, 2)
+    texts: dict[int, str]  # By index
+    tokens: dict[int, TextTokens]  # Of the texts, by index
+    vectors: dict[int, np.ndarray]  # Of texts that this or an earlier chunk encoded, by index
 
 
 class PairBackend(Backend):
-    """Scores pairs of whole texts; each distinct pair once, independently of the others, in chunks of bounded size."""
+    """Scores each distinct pair of whole texts once, independently of the others, in chunks of bounded size."""
 
     def score_pairs(self, group: Sequence[Any], pairs: Pairs, stage: Stage, sums: CorpusSums) -> PairScores:
-        """Score pairs by every backend of a group; read each distinct pair (for sentence vectors, each text) once."""
+        """Score pairs with every backend of a group; read each distinct pair (for sentence vectors, each text) once."""
         del sums
         orders = sorted({first for backend in group for first in backend.orders})
-        numbers = pairs.hyp * np.int64(len(pairs.texts)) + pairs.ref  # a pair of texts as one number
+        numbers = pairs.hyp * np.int64(len(pairs.texts)) + pairs.ref  # encode a pair of texts as one number
         _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
         inverse = inverse.astype(np.int32)
         distinct = np.stack([pairs.hyp[first], pairs.ref[first]], axis=1)  # (pairs, 2)
@@ -56,7 +56,7 @@ class PairBackend(Backend):
         sizes = letters[distinct[:, 0]] + letters[distinct[:, 1]] + LETTERS_OF_PAIR
         part = (np.cumsum(sizes, dtype=np.int64) // CHUNK_LETTERS).astype(np.int32)
         del letters, sizes
-        last = np.zeros(len(pairs.texts), dtype=np.int32)  # the part in which a text is needed for the last time
+        last = np.zeros(len(pairs.texts), dtype=np.int32)  # the last chunk that needs a text
         np.maximum.at(last, distinct.ravel(), np.repeat(part, 2))  # numpy 2.4 broadcasts values wrongly here
         with stage(len(distinct) * len(orders)) as progress:
             for number in np.unique(part).tolist():
@@ -85,14 +85,14 @@ class PairBackend(Backend):
         return tokenise(self.model.tokenizer, texts, None)
 
     def _predict(self, chunk: _Chunk, first: First) -> tuple[np.ndarray, np.ndarray]:
-        """Return a number for every pair, shape (pairs,), in an order of its texts, and which texts were cut, shape
-        (pairs, 2).
+        """Predict one number per pair in an input order, shape (pairs,), and return which texts were cut, shape (pairs,
+        2).
         """
         raise NotImplementedError
 
     def _compare(self, chunk: _Chunk, kept: np.ndarray | None = None) -> np.ndarray:
-        """Return the similarities of the sentence vectors of pairs, shape (pairs,); a text is cut to the tokens `kept`
-        in its pair, shape (pairs, 2), where that is not 0.
+        """Return the similarities of sentence vectors, shape (pairs,). A text is cut to the number of tokens `kept` for
+        its pair, shape (pairs, 2), unless that is 0.
         """
         kept = np.zeros_like(chunk.pairs) if kept is None else kept
         found = dict[tuple[int, int], np.ndarray]()
@@ -118,27 +118,27 @@ class PairBackend(Backend):
 
     @property
     def prompt(self) -> str | None:
-        """The name of the prompt that is set before every text; None for none."""
+        """The name of the prompt before every text; None without one."""
         return None
 
     @property
     def orders(self) -> tuple[First, ...]:
-        """The first text of every forward pass: one input order, or both."""
+        """Which text comes first in each forward pass: one input order, or both."""
         return ("prediction",)
 
     def finish(self, raw: Mapping[First, np.ndarray]) -> np.ndarray:
-        """Return the scores of pairs, shape (pairs,), from the numbers of every order."""
+        """Return the scores of pairs, shape (pairs,), given the predictions for every input order."""
         return np.asarray(np.mean([raw[first] for first in self.orders], axis=0))
 
 
 class SentenceBackend(PairBackend):
-    """Scores by the sentence vectors of a model as its authors made it."""
+    """Scores by the similarity of a model's own sentence vectors."""
 
     load_model = SentenceEncoder
     find_files = staticmethod(find_sentence_model)
 
     def _complete_spec(self) -> MetricSpec:
-        """Complete the specification with the prompt that is set before every text."""
+        """Complete the specification with the prompt before every text."""
         named, model = self.requested.prompt, self.model
         if named is not None and named != NO_PROMPT and named not in model.prompts:
             choices = menu(named, [*model.prompts, NO_PROMPT])
@@ -150,16 +150,18 @@ class SentenceBackend(PairBackend):
 
     @property
     def prompt(self) -> str | None:
-        """The name of the prompt that is set before every text; None for none."""
+        """The name of the prompt before every text; None without one."""
         return None if self.spec.prompt == NO_PROMPT else self.spec.prompt
 
     @property
     def scores_empty(self) -> bool:
-        """Whether a text without a token has a score, which needs a similarity from 0 (unlike) to 1 (alike)."""
+        """Whether a text without tokens has a score, which requires a similarity from 0 (unrelated) to 1
+        (identical).
+        """
         return bool(self.model.similarity == "cosine")
 
     def _tokenise(self, texts: Sequence[str]) -> list[TextTokens]:
-        """Return the tokens of texts, with the prompt before them where that is not empty."""
+        """Return the tokens of texts, with the prompt before texts that are not empty."""
         model, limit = self.model, self.spec.truncation.limit
         tokens = tokenise(model.tokenizer, texts, None if self.prompt else limit)
         if not self.prompt:
@@ -176,13 +178,13 @@ class SentenceBackend(PairBackend):
 
 
 class RegressionBackend(PairBackend):
-    """Scores by a regression model: a pair of texts in, a number out."""
+    """Scores with a regression model, which predicts a number from a pair of texts."""
 
     load_model = staticmethod(load_regressor)
 
     @property
     def find_files(self) -> Callable[..., ModelFiles]:  # type: ignore[override]
-        """Find a model by the content that decides its scores: of a siamese one, its sentence vectors."""
+        """Find a model by the content that determines its scores; for a siamese model, that of its sentence vectors."""
         return find_sentence_model if is_siamese(self.adapter) else find_model
 
     def _complete_spec(self) -> MetricSpec:
@@ -191,7 +193,7 @@ class RegressionBackend(PairBackend):
         if is_siamese(self.adapter):
             for name in ("activation", "first", "symmetric"):
                 if (value := settled.texts().get(name)) is not None:
-                    siamese = f"adapter={settled.adapter}, a siamese model, which reads each text alone"
+                    siamese = f"adapter={settled.adapter}, a siamese model, which reads each text separately"
                     raise SpecError(f"{name}={value} has no effect with {siamese}: leave it out.")
             return settled
         prompt = pipeline_settings(self.files.folder)["default_prompt_name"]
@@ -201,7 +203,7 @@ class RegressionBackend(PairBackend):
         own = "set activation=sigmoid and scale=1 for its own numbers between 0 and 1"
         if trained not in {None, "Identity"} and settled.activation is None:
             warn(
-                f"model {settled.model} was trained with {trained}, and is scored by its raw output over "
+                f"model {settled.model} was trained with {trained}, and is scored by its raw output divided by "
                 f"{settled.scale} (activation=identity, as the paper's models): "
                 f"{own if trained == 'Sigmoid' else f'stsscore does not offer {trained}'}."
             )
@@ -212,7 +214,7 @@ class RegressionBackend(PairBackend):
         if isinstance(model, SentenceEncoder) and model.line:
             sizes = np.array([[len(chunk.tokens[i].ids) for i in pair] for pair in chunk.pairs.tolist()])
             limit = self.spec.truncation.limit
-            kept = fit_pairs(sizes, limit + 1 if limit else None)  # the token that opens both counts once
+            kept = fit_pairs(sizes, limit + 1 if limit else None)  # the opening token, shared by both, counts once
             cut = kept < sizes
             return model.line.weight * self._compare(chunk, np.where(cut, kept, 0)) + model.line.bias, cut
         numbers = {i: place for place, i in enumerate(chunk.texts)}
@@ -230,10 +232,10 @@ class RegressionBackend(PairBackend):
 
     @property
     def orders(self) -> tuple[First, ...]:
-        """The first text of every forward pass: one input order, or both."""
+        """Which text comes first in each forward pass: one input order, or both."""
         return get_args(First) if self.spec.symmetric else (self.spec.first or "prediction",)
 
     def finish(self, raw: Mapping[First, np.ndarray]) -> np.ndarray:
-        """Return the mean of the orders over the scale, cut off at 0 and 1 if requested."""
+        """Average the input orders, divide by the scale, and clip to [0, 1] if requested."""
         scores = super().finish(raw) / cast("float", self.spec.scale)
         return np.clip(scores, 0.0, 1.0) if self.spec.clip else scores

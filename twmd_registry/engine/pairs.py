@@ -1,4 +1,6 @@
-"""From a user's texts to pairs: every row checked, distinct texts numbered, pairs cut into chunks of bounded size."""
+"""From a user's texts to pairs: check every row, number distinct texts, and cut the pairs into chunks of bounded
+size.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,10 @@ from twmd_registry.registry.names import Against
 from twmd_registry.registry.references import is_absent, is_missing, present_references
 
 BYTES_PER_TOKEN = 3
-"""A low estimate (English has 4 to 5): chunks are cut before texts are tokenised."""
+"""A low estimate (English has 4 to 5), because chunks are cut before texts are tokenised."""
 COPIES_FACTOR = 4
-"""A chunk holds a copy of a text's vectors for every centering batch that the text is in, counted per step (segments
-that stay together); all copies of a chunk hold at most this many times as many tokens as its distinct texts may hold.
+"""A chunk has a copy of a text's vectors for every step (segments that stay together, such as a centering batch) that
+contains the text. All copies in a chunk have at most this many times its maximum number of distinct tokens.
 """
 
 _HASHED = 10_000
@@ -34,12 +36,12 @@ class Segments(NamedTuple):
     """Checked input."""
 
     predictions: list[str]  # One text per segment
-    references: Sequence[list[str]]  # One list of texts per segment; all empty where sources take their place
-    sources: list[str] | None = None  # The text that was translated, of every segment; None where it is not known
+    references: Sequence[list[str]]  # One list of texts per segment; all empty if sources replace them
+    sources: list[str] | None = None  # The source text of every segment; None if unknown
 
 
 class _SingleReferences(Sequence[list[str]]):
-    """A list of one text per segment; makes each list when it is read, because a million lists take 72 MB."""
+    """Lists of a single text, created on access because a million lists take 72 MB."""
 
     def __init__(self, texts: list[str]) -> None:
         self._texts = texts
@@ -68,7 +70,7 @@ def check_segments(
     With sources, references may be None. With `drop_missing`, rows that lack a text are left out, with a warning.
 
     Raises:
-        InputError: Names the first wrong row, counted from `first_row`, or says how the lists differ.
+        InputError: Names the first invalid row, counted from `first_row`, or describes how the lists differ.
     """
     if drop_missing:
         texts = {"predictions": predictions, "references": references, "sources": sources}
@@ -111,7 +113,7 @@ def _drop_missing(texts: dict[str, Any], first_row: int) -> dict[str, Any]:
         if rows is not None
     }
     if len({*map(len, sides.values())}) > 1:
-        return texts | sides  # the caller says what is wrong
+        return texts | sides  # the caller reports the problem
     rows = list(zip(*sides.values(), strict=True))
     missing = [row for row, values in enumerate(rows) if any(map(is_missing, values))]
     if not missing:
@@ -125,8 +127,8 @@ def _drop_missing(texts: dict[str, Any], first_row: int) -> dict[str, Any]:
 
 
 def digest_of_texts(segments: Segments, *, sources: bool = False) -> str:
-    """Return sha256 of ``[predictions, references]`` as compact JSON in UTF-8, references always as lists; with
-    `sources`, where scores depend on them, of ``[predictions, references, sources]``.
+    """Return the sha256 of ``[predictions, references]`` as compact JSON in UTF-8, with references as lists; with
+    `sources`, if scores depend on them, of ``[predictions, references, sources]``.
     """
     digest = hashlib.sha256()
     sides: list[Sequence[Any]] = [segments.predictions, segments.references]
@@ -141,7 +143,7 @@ def digest_of_texts(segments: Segments, *, sources: bool = False) -> str:
 
 
 def check_candidates(candidates: Any) -> list[list[str]]:
-    """Return checked lists of candidates; raise an `InputError` that names the first wrong row."""
+    """Return checked lists of candidates; raise InputError, with the row, for an invalid one."""
     rows = check_rows(candidates, "candidates", nested=True)
     for row, entry in enumerate(rows):
         if not entry or isinstance(entry, str):
@@ -163,8 +165,8 @@ def check_sources(sources: Any, segments: int) -> list[str]:
 def check_rows(
     values: Any, name: str, *, first_row: int = 0, nested: bool = False, optional: bool = False
 ) -> list[Any]:
-    """Return checked texts, or lists of texts where `nested` allows them, as plain strings: ``str()`` of a subclass (a
-    member of an Enum) may return other characters. With `optional`, None is an absent text.
+    """Return checked texts, or lists of texts if `nested`, as plain strings. ``str()`` of a subclass, such as an Enum
+    member, may return a different text. With `optional`, None is a missing text.
     """
     wanted = "a text or a list of texts" if name.endswith("]") else "a list of texts, one per segment"
     rows: list[Any] = []
@@ -196,8 +198,8 @@ def check_rows(
 
 
 def check_ordered(values: Any, name: str, wanted: str) -> Iterable[Any]:
-    """Return values whose iteration yields rows in order; raise InputError for others, such as a text, a table (its
-    columns), a mapping or a set.
+    """Return values that iterate over rows in order; raise InputError for others, such as a text, a mapping, a set, or
+    a table, which iterates over its columns.
     """
     values = plain(values)
     unordered = isinstance(values, (str, bytes, Mapping, Set)) or hasattr(values, "columns")
@@ -207,16 +209,16 @@ def check_ordered(values: Any, name: str, wanted: str) -> Iterable[Any]:
 
 
 def _warn_of_columns(references: Any, segments: int) -> None:
-    """Warn of a square list of tuples, in which torch's default collation transposes lists of references."""
+    """Warn about a square list of tuples, because torch's default collation transposes lists of references."""
     rows = references if isinstance(references, list) else []
     if segments > 1 and len(rows) == segments and all(isinstance(row, tuple) and len(row) == segments for row in rows):
-        made = f"{segments} tuples of {segments} texts, as torch's default collation makes of lists"
+        made = f"{segments} tuples of {segments} texts, as torch's default collation makes from lists"
         remedy = "Give DataLoader collate_fn=twmd_registry.plugins.torchmetrics.collate_rows"
         warn(f"references are {made}: then they are transposed. {remedy}. If they are right, make the tuples lists.")
 
 
 def plain(value: Any) -> Any:
-    """Return a scalar of pyarrow or numpy as Python's value, and anything else as it is."""
+    """Convert a scalar of pyarrow or numpy to a Python value; return anything else unchanged."""
     if hasattr(value, "as_py"):
         return value.as_py()
     return value.item() if getattr(value, "shape", None) == () and hasattr(value, "item") else value
@@ -236,23 +238,23 @@ def _describe(value: Any) -> str:
 
 
 class Pairs(NamedTuple):
-    """All pairs of a hypothesis (a prediction) and a reference, or the source in its place."""
+    """All pairs of a hypothesis (a prediction) and a reference or source."""
 
     texts: list[str]  # Distinct
     hyp: np.ndarray  # The hypothesis of each pair, an index into `texts`; shape (pairs,)
     ref: np.ndarray  # The reference of each pair, likewise
-    # The segment of every pair, ascending, maybe with gaps (rows that could not be read); shape (pairs,)
+    # The segment of every pair, ascending, possibly with gaps (unreadable rows); shape (pairs,)
     segment: np.ndarray
     counts: np.ndarray  # References of every segment; shape (segments,)
     starts: np.ndarray  # The first pair of every segment; shape (segments,)
-    against: Against = "reference"  # What stands in `ref`: ``reference`` or ``source``
+    against: Against = "reference"  # What `ref` contains: ``reference`` or ``source``
 
 
 def make_pairs(segments: Segments, spec: MetricSpec | None = None) -> Pairs:
     """Pair each prediction with its references, or with its source (``against=source``), in data order.
 
     Raises:
-        InputError: The specification compares with texts that are missing.
+        InputError: References or sources that the specification needs are missing.
     """
     against: Against = "reference"
     references = segments.references
@@ -269,19 +271,19 @@ def make_pairs(segments: Segments, spec: MetricSpec | None = None) -> Pairs:
     texts, numbers = _number_texts((text for row in rows for text in (row[0], *row[1])), len(counts) + counts.sum())
     segment = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
     starts = np.cumsum(counts, dtype=np.int32) - counts
-    places: np.ndarray = starts + np.arange(len(counts), dtype=np.int32)  # of the predictions among all texts
+    places: np.ndarray = starts + np.arange(len(counts), dtype=np.int32)  # indices of the predictions among all texts
     return Pairs(texts, numbers[places][segment], np.delete(numbers, places), segment, counts, starts, against)
 
 
 def _number_texts(occurrences: Iterable[str], length: int) -> tuple[list[str], np.ndarray]:
-    """Return distinct texts in the order of their first occurrences, and the number of each occurrence.
+    """Return distinct texts in the order of their first occurrences, and the index of each occurrence.
 
-    Sorts hashes in place of filling a dict, which takes four times the memory.
+    Sorts hashes, because a dict would take four times the memory.
     """
     texts = np.fromiter(occurrences, object, length)
     order = np.argsort(np.fromiter(map(hash, texts), np.int64, length), kind="stable")
     grouped = texts[order]
-    # Where two texts have one hash, a text may begin several groups: then it is scored more than once.
+    # If two texts have the same hash, a text may begin several groups and is then scored more than once.
     begins = np.r_[np.ones(min(1, length), dtype=bool), grouped[1:] != grouped[:-1]]
     del grouped
     first = order[begins]
@@ -298,10 +300,10 @@ def _number_texts(occurrences: Iterable[str], length: int) -> tuple[list[str], n
 
 
 def take_share(pairs: Pairs, number: int, shares: int, step: int) -> tuple[Pairs, np.ndarray]:
-    """Cut the pairs into shares of similar size; return share `number`, and the index of each of its texts.
+    """Cut the pairs into shares of similar size; return share `number` and the indices of its texts.
 
-    Shares end at multiples of `step` segments, so centering batches stay whole. The cuts depend on the number of
-    segments only, so a reference keeps its share between calls. With more shares than segments, some are empty.
+    Shares end at multiples of `step` segments, so centering batches are not split. The cuts depend only on the number
+    of segments, so a reference keeps its share between calls. With more shares than segments, some are empty.
     """
     steps = math.ceil(len(pairs.counts) / step)
     first, last = (min(steps * k // shares * step, len(pairs.counts)) for k in (number, number + 1))
@@ -323,10 +325,11 @@ def take_share(pairs: Pairs, number: int, shares: int, step: int) -> tuple[Pairs
 def plan_chunks(
     pairs: Pairs, limit: int | None, max_tokens: int, step: int
 ) -> tuple[list[slice], dict[int, list[int]]]:
-    """Cut the pairs into consecutive chunks of at most `max_tokens` tokens in distinct texts (one step may hold more).
+    """Cut the pairs into consecutive chunks of at most `max_tokens` tokens in distinct texts (a single step may have
+    more).
 
-    Tokens are estimated from bytes, on the safe side, up to `limit` a text. Chunks end at multiples of `step` segments,
-    so that centering batches stay whole. Returns slices over pairs, and the chunks of each text that is in several.
+    Tokens are overestimated from bytes, up to `limit` per text. Chunks end at multiples of `step` segments, so
+    centering batches are not split. Returns slices over pairs, and the chunks of each text that is in several.
     """
     tokens = array("i", (len(text.encode("utf-8")) // BYTES_PER_TOKEN + 2 for text in pairs.texts))
     if limit is not None:

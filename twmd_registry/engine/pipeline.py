@@ -1,4 +1,4 @@
-"""encode -> center -> align -> reduce: the file that calls the stages in their order."""
+"""encode -> center -> align -> reduce: the stages in order."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ from twmd_registry.registry.values import Idf
 from twmd_registry.tensors import EPSILON, ZERO_TOLERANCE, TextFacts, TokenVectors, pad
 
 CHUNK_TOKENS = 65_536
-"""Vectors (tokens of distinct texts x layers) that are encoded per chunk (100 MB at 384 dimensions). As many
-tokens again are kept for later chunks.
+"""Maximum vectors (tokens of distinct texts x layers) to encode per chunk, 100 MB at 384 dimensions. The same number of
+tokens is kept for later chunks.
 """
 ACCELERATOR_FACTOR = 4
-"""An accelerator's chunk is this many times larger: lengths in a batch are then closer, with less padding."""
+"""Factor by which chunks are larger on an accelerator, so batches have more similar lengths and less padding."""
 STEPS_PER_TEXT = 10
-"""Steps of progress of a text; a pair has one. Encoding a text takes as long as aligning 10 pairs (MiniLM, CPU)."""
+"""Progress steps per text; a pair has one. Encoding a text takes as long as aligning 10 pairs (MiniLM, CPU)."""
 CorpusSums = dict[str, Tensor]
-"""Sums over a corpus, by name. The sums of its parts add up."""
+"""Sums over a corpus, by name. Sums of its parts can be added."""
 
 
 class ChunkScores(NamedTuple):
-    """The scores of a chunk's P pairs by the specifications of a view."""
+    """The scores of a chunk's P pairs with the specifications of a view."""
 
     place: slice  # The pairs (of documents)
     sides: dict[AppliedSpec, Tensor]  # Precision, recall and F1, equal for a one-sided metric; shape (3, P)
@@ -56,10 +56,10 @@ class ChunkScores(NamedTuple):
 
 
 class PipelineRun:
-    """Scores pairs by all specifications that share an encoder and a length limit.
+    """Scores pairs with all specifications that share an encoder and a length limit.
 
-    Each distinct text is encoded once for all of them, if texts that come again fit into memory; corpus centering takes
-    a pass before. Memory for vectors is bounded; memory for texts, indices and scores is not.
+    Each distinct text is encoded once for all of them if recurring texts fit into memory. Corpus centering needs an
+    additional pass. Memory for vectors is bounded; memory for texts, indices and scores is not.
 
     Attributes:
         facts: Facts about the texts; complete after the last chunk.
@@ -77,22 +77,22 @@ class PipelineRun:
         sums: CorpusSums | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Plan the work, and count in how many texts each token is (idf=corpus, references). Nothing is encoded.
+        """Plan the work, and count document frequencies (idf=corpus, references). Nothing is encoded.
 
         Args:
             encoder: The model.
-            views: Specifications of the same limit and stride; each view holds what was fitted.
+            views: Specifications with the same limit and stride, with fitted values.
             pairs: The pairs to score.
-            documents: The pairs are sentences (`split_documents`); score the pairs of documents.
+            documents: Whether the pairs are sentences (`split_documents`) of documents to score.
             batch_tokens: As for `Encoder.encode`.
-            keep: Bytes of encoded references to keep in main memory, at most.
-            sums: What `sum_corpus` returned for the corpus; None if the pairs are the corpus.
-            progress: Called with `STEPS_PER_TEXT` for every encoded text, and with 1 for every aligned pair of a
+            keep: Maximum bytes of encoded references to keep in main memory.
+            sums: The result of `sum_corpus` for the corpus; None if the pairs are the corpus.
+            progress: Called with `STEPS_PER_TEXT` for every encoded text, and with 1 for every pair aligned with a
                 specification.
         """
         self._encoder, self._pairs, self._documents = encoder, pairs, documents
         self._progress, self._sums = progress, dict(sums or {})
-        self._spec = next(iter(views))  # for limit and stride, which all share
+        self._spec = next(iter(views))  # all have the same limit and stride
         self._views: dict[TokenView, list[AppliedSpec]] = {}
         for spec, view in views.items():
             self._views.setdefault(view, []).append(spec)
@@ -121,7 +121,7 @@ class PipelineRun:
             stride=self._spec.truncation.stride,
             facts=self.facts,
             cache=encoder.reference_cache if keep else None,
-            # Predictions do not come again, and would push references out.
+            # Predictions do not recur, and would evict references.
             cacheable=np.isin(np.arange(len(pairs.texts)), pairs.ref),
             batch_tokens=batch_tokens,
             progress=progress and (lambda texts: progress(texts * STEPS_PER_TEXT)),
@@ -129,24 +129,25 @@ class PipelineRun:
         )
 
     def score_chunks(self) -> Generator[ChunkScores]:
-        """Encode, center, align and reduce all pairs, chunk by chunk; differentiable in the encoder's weights. Yields
-        the scores of each chunk by each view.
+        """Encode, center, align and reduce all pairs, chunk by chunk, differentiably in the encoder's weights. Yields
+        the scores of each chunk and view.
         """
         sums = self._vector_sums()
-        *_, last = self._views  # the last that reads encoded vectors
+        *_, last = self._views  # the last view to read encoded vectors
         for number, chunk in enumerate(self._chunks):
             # 1. Encode the distinct texts of the chunk, once for all specifications.
             encoded, texts = self._store.fetch(chunk, number)
             empty_rows = (encoded.lengths == 0).cpu().numpy()
             for view, specs in self._views.items():
-                # 2. Center: select the tokens that take part, subtract a mean, scale, and form n-grams.
+                # 2. Center: select the tokens to compare, subtract a mean, scale, and form n-grams.
                 items = make_items(view, self._pairs, chunk, texts)
                 selection = select(view, encoded, items, self._encoder)
-                if view is last:  # the selection holds copies, so the encoded vectors can be freed
+                if view is last:  # the selection has copies, so the encoded vectors can be freed
                     encoded = encoded._replace(layers={})
                 _, units = make_units(view, encoded, selection, items, sums.get(view))
                 selection = selection._replace(layers=[])  # frees them
-                # 3. Align the units of every pair, and 4. reduce both sides to scores; of documents, over sentences.
+                # 3. Align the units of every pair, and 4. reduce both sides to scores (of documents, over their
+                # sentences).
                 aligned, place, documents = items, chunk, None
                 if self._documents:
                     documents = match_documents(units, items, self._pairs, chunk)
@@ -156,7 +157,7 @@ class PipelineRun:
                 if documents is not None:
                     by_spec = zip(sides, specs, strict=True)
                     sides = [documents.average(c, one_sided=spec.metric in ONE_SIDED) for c, spec in by_spec]
-                # Facts about the texts, for counts and warnings; and progress.
+                # Report progress and facts about the texts, for counts and warnings.
                 flags = self.facts.flags
                 flags["vanished"][texts[aligned.row[vanished & ~empty_rows[aligned.row]]]] = True
                 flags["wordless"][texts[selection.wordless]] = True
@@ -167,7 +168,7 @@ class PipelineRun:
                 yield ChunkScores(place, dict(zip(specs, sides, strict=True)), documents and documents.counts)
 
     def explain(self, pair: int, score: float, signature: Signature) -> Alignment:
-        """Align a pair again by the only specification, centered with its batch or corpus as for its `score`."""
+        """Align a pair again with the only specification, centered with the same batch or corpus as its `score`."""
         ((view, (spec,)),) = self._views.items()
         chosen = np.array([pair])
         if view.centering.kind == "batch":
@@ -186,7 +187,7 @@ class PipelineRun:
         if x.weights.any() and y.weights.any():
             s = similarities(x, y, spec.distance)
             shares, both = (x.shares, y.shares), plans(s, x, y, spec)
-        else:  # a text has no token to compare
+        else:  # one of the texts has no token to compare
             s = x.weights.new_zeros(1, *(int(units.lengths[item]) for item in (hypothesis, reference)))
             shares, both = (s.sum(2), s.sum(1)), (s, s)
         places = [positions_of(view, tokens, units, item) for item in (hypothesis, reference)]
@@ -205,14 +206,14 @@ class PipelineRun:
         )
 
     def sum_corpus(self) -> CorpusSums:
-        """Return these pairs' share of the corpus sums: document frequencies by side (idf=corpus, references), and sums
+        """Return these pairs' part of the corpus sums: document frequencies by side (idf=corpus, references), and sums
         of token vectors (centering=corpus), for which all texts are encoded.
         """
         self._vector_sums()
         return self._sums
 
     def _vector_sums(self) -> dict[TokenView, Tensor]:
-        """Return, by view with corpus centering, `sum_groups` of the corpus in each layer; shape (L, G, D + 1)."""
+        """Return `sum_groups` of the corpus in each layer, for each view with corpus centering; shape (L, G, D + 1)."""
         names = {view: f"vectors {number}" for number, view in enumerate(self._corpus_centered)}
         if not self._sums.keys() >= {*names.values()}:
             sums = dict[TokenView, Tensor]()
@@ -236,7 +237,7 @@ class PipelineRun:
         return replace(view, weights=(hypotheses, references))
 
     def _frequencies(self, side: str) -> np.ndarray:
-        """Return the document frequencies of all hypotheses, or of all references, each as often as it occurs."""
+        """Return the document frequencies of all hypotheses or all references, repeated ones included."""
         if side not in self._sums:
             pairs = self._pairs
             numbers = pairs.ref if side == "references" else pairs.hyp[pairs.starts]
@@ -246,7 +247,7 @@ class PipelineRun:
         return self._sums[side].numpy()
 
     def _pad_batches(self, size: int | str) -> np.ndarray:
-        """Return whether the prediction of every pair, and its reference, is shorter than the longest of its batch of
+        """Return whether the prediction and the reference of every pair are shorter than the longest in their batch of
         `size` pairs; shape (2, pairs), bool.
         """
         tokens = tokenise(self._encoder.tokenizer, self._pairs.texts, self._spec.truncation.cut)
@@ -258,9 +259,9 @@ class PipelineRun:
 
 
 BLOCK_CELLS = 1_000_000
-"""Cells of S (pairs x hypothesis tokens x reference tokens) that are aligned together."""
+"""Maximum cells of S (pairs x hypothesis tokens x reference tokens) per block."""
 BLOCK_NUMBERS = 8_000_000
-"""Numbers in the padded vectors of a block."""
+"""Maximum numbers in the padded vectors of a block."""
 
 
 def align_and_reduce(
@@ -270,18 +271,18 @@ def align_and_reduce(
     specs: Sequence[AppliedSpec],
     padded: Mapping[int | str, np.ndarray] | None = None,
 ) -> tuple[list[Tensor], np.ndarray]:
-    """Align P pairs of some items by every specification of a view, and reduce the sides of each pair to scores.
-    Returns, by specification, precision, recall and F1 of every pair, shape (3, P); and the items with nothing to
-    compare, shape (I,), bool. A pair with an item that never had a token (`empty`, shape (I,), bool) scores 1 if both
-    have none, else 0. A text that has no unit left to compare, or whose C(X, X) is not positive where `normalize`
-    divides by it, scores 1 against itself and 0 against any other text. Equal pairs, and a pair with its texts
-    exchanged, are aligned once. `padded` has, by the key `padding`, which texts are padded; shape (2, P), bool.
+    """Align P pairs of items with every specification of a view, and reduce the sides of each pair to scores. Returns,
+    by specification, precision, recall and F1 of every pair, shape (3, P); and the items with nothing to compare, shape
+    (I,), bool. A pair with an item that never had a token (`empty`, shape (I,), bool) scores 1 if neither item had one,
+    otherwise 0. A text without units to compare, or whose C(X, X) is not positive with `normalize`, scores 1 against
+    itself and 0 against any other text. Equal pairs, and pairs with exchanged texts, are aligned once. `padded` has, by
+    the value of `padding`, which texts are padded; shape (2, P), bool.
     """
     padded = padded or {}
     low, high = np.sort([items.hyp, items.ref], axis=0)
-    # A pair of items as one number.
+    # Encode a pair of items as one number.
     numbers = low * len(items.row) + high
-    for flags in padded.values():  # as often as there are ways to pad them
+    for flags in padded.values():  # once for each way to pad them
         lower, higher = np.where(items.hyp > items.ref, flags[::-1], flags)
         numbers = numbers * 4 + 2 * lower + higher
     _, first, pair = np.unique(numbers, return_index=True, return_inverse=True)
@@ -293,7 +294,7 @@ def align_and_reduce(
         repeated = [c[:, torch.from_numpy(pair).to(c.device)] for c in scores_once]  # (3, P)
         return [torch.where(exchanged, c[[1, 0, 2]], c) for c in repeated], vanished
     device, width = units.lengths.device, units.vectors.shape[1]
-    lengths = units.lengths  # (I,); 0 where no unit has a weight
+    lengths = units.lengths  # (I,); 0 if no unit has a weight
     if units.weights is not None:
         heavy = torch.repeat_interleave(lengths)[units.weights > 0]  # the item of every unit with a weight
         lengths = torch.where(torch.bincount(heavy, minlength=len(lengths)) > 0, lengths, 0)
@@ -328,9 +329,9 @@ def align_and_reduce(
 
 
 def _self_scores(units: TokenVectors, counts: np.ndarray, specs: Iterable[AppliedSpec]) -> dict[AppliedSpec, Tensor]:
-    """Return C(X, X) of every item, shape (I,), by every specification.
+    """Return C(X, X) of every item, shape (I,), for every specification.
 
-    0 for an item without units, and where C(X, X) is only a rounding error (of S, or of vectors that cancel).
+    It is 0 for an item without units, or if C(X, X) is only rounding error (of S, or of vectors that cancel).
     """
     by_spec = {spec: units.vectors.new_zeros(len(counts)) for spec in specs}
     if not by_spec:

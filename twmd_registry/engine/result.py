@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 SIDE: dict[str | None, int] = {None: 0} | {output: row for row, output in enumerate(OUTPUTS)}
-"""The row of *the* score, by output: of precision, recall and F1, or of the only row of a one-sided metric."""
+"""Index of *the* score by output, among precision, recall and F1 or in the only row of a one-sided metric."""
 
 
 class Counts(NamedTuple):
-    """Counts that help to judge a score.
+    """Counts that help to interpret a score.
 
     Attributes:
         segments: Segments scored.
         truncated: Distinct texts that were cut at the length limit.
         empty: Predictions and references without a token.
         unknown: Distinct texts with more than 10% unknown tokens.
-        repeated: Predictions and references that occurred before and were not encoded again.
+        repeated: Repeated predictions and references, which were not encoded again.
         oov: Out-of-vocabulary tokens in distinct texts: an encoder's unknown tokens, or words without a word vector,
             which are left out.
         foreign: Letters in scripts that the model does not read; 0 if no preset lists its scripts.
@@ -57,7 +57,7 @@ class Counts(NamedTuple):
         return hash(tuple(sorted(self.as_dict().items())))
 
     def as_dict(self) -> dict[str, int]:
-        """Return all counts by name; letters by script, as ``letters_Latin``."""
+        """Return all counts by name; letters by script, such as ``letters_Latin``."""
         letters = {f"letters_{script}": number for script, number in self.letters.items()}
         return {name: getattr(self, name) for name in COUNTS} | dict(self.sentences) | letters
 
@@ -89,7 +89,7 @@ class DocumentScore(NamedTuple):
 DOCUMENT_RESAMPLES, DOCUMENT_SEED = 1000, 12345
 """Default resamples and seed of a document's interval, as in SacreBLEU."""
 _RESAMPLED_NUMBERS = 1 << 22
-"""Maximum of numbers resampled together."""
+"""Maximum numbers to resample together."""
 
 
 def score_documents(
@@ -104,7 +104,7 @@ def score_documents(
     Args:
         statistics: A row per segment; shape (N, S).
         documents: The document of each segment.
-        corpus_score: Turns sums of rows, shape (B, S), into scores, shape (B,).
+        corpus_score: Maps sums of rows, shape (B, S), to scores, shape (B,).
         resamples: As for `ScoreSet.by_document`.
         seed: As for `ScoreSet.by_document`.
 
@@ -134,9 +134,9 @@ def score_documents(
 
 
 NOTED = ("truncated", "empty", "unknown", "oov", "foreign")
-"""Counts that are shown with a score."""
+"""Counts to show with a score."""
 MAX_NOTEBOOK_SEGMENTS = 20_000
-"""Segments of the largest set whose interval a notebook shows: it takes a second."""
+"""Maximum segments for an interval in a notebook, which takes a second."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -155,9 +155,9 @@ class ScoreSet:
             (1, segments).
         counts: Facts about the texts, such as how many were cut.
         texts: sha256 of ``[predictions, references]``, with sources if used, as compact JSON in UTF-8.
-        hashes: Full sha256 of each part that the signature names by a short hash, by kind (``model``, ``adapter``,
+        hashes: Full sha256 of each file that the signature names by a short hash, by kind (``model``, ``adapter``,
             ``background``, ``stopwords``, ``idf``, ``baseline``).
-        explainer: Computes the alignment of a segment again; holds the texts but no model.
+        explainer: Computes the alignment of a segment again; keeps the texts but no model.
         by_reference: *The* score of each prediction with each of its references, in order; shape (pairs,). None for an
             average of several scorers.
     """
@@ -178,7 +178,7 @@ class ScoreSet:
 
     @cached_property
     def scores(self) -> list[float]:
-        """*The* score of each segment: finite, and without a baseline in the metric's range (``twmd explain -m
+        """*The* score of each segment. It is finite and, without a baseline, in the metric's range (``twmd explain -m
         METRIC``).
         """
         scores: list[float] = self.values.tolist()
@@ -224,7 +224,7 @@ class ScoreSet:
         return f"{type(self).__name__}({shown})\n  {self.signature}"
 
     def _repr_html_(self) -> str:
-        """Return a notebook's table: score with bootstrap interval, sides, counts that are not zero, and signature."""
+        """Return a table for notebooks: score with bootstrap interval, sides, nonzero counts, and signature."""
         resamples = DOCUMENT_RESAMPLES if len(self) <= MAX_NOTEBOOK_SEGMENTS else 0
         (whole,) = self.by_document([""] * len(self), resamples).values()
         counts = {name: count for name in NOTED if (count := getattr(self.counts, name))}
@@ -249,7 +249,7 @@ class ScoreSet:
 
     @property
     def sides(self) -> dict[str, float]:
-        """Corpus precision, recall and F1 by their letters, P, R and F1; empty for a one-sided metric."""
+        """Corpus precision, recall and F1 by the names P, R and F1; empty for a one-sided metric."""
         rows = self.by_side if len(self.by_side) > 1 else ()
         return {name: float(row.mean()) for name, row in zip(("P", "R", "F1"), rows, strict=False)}
 
@@ -286,38 +286,38 @@ class ScoreSet:
             seed: Seed of the resampling, the same for each document.
 
         Raises:
-            InputError: The number of documents differs from the number of segments, or another number is negative.
+            InputError: The number of documents differs from the number of segments, or an argument is negative.
             ArgumentError: An argument of the wrong type.
         """
         if min(resamples, seed) < 0:
-            raise InputError(f"expected numbers from 0; got resamples={resamples}, seed={seed}.")
+            raise InputError(f"expected non-negative numbers; got resamples={resamples}, seed={seed}.")
         statistics = np.stack([self.values, np.ones(len(self))], axis=1)
         return score_documents(statistics, list(documents), lambda sums: sums[:, 0] / sums[:, 1], resamples, seed)
 
     @check_types(segment=Integral, reference=Integral | None)
     def explain(self, segment: int, reference: int | None = None) -> Alignment:
-        """Show how a score came about: how much weight each hypothesis token sends to each reference token.
+        """Show how a score arises: how much weight each hypothesis token sends to each reference token.
 
-        The alignment is computed again, with the centering batch or corpus that it depends on. It belongs to one
-        reference; with ``multiref=mean`` the segment's score is the mean over all of them. Keep the scorer open while
-        you explain, or each call loads the model.
+        The alignment is computed again, with the centering batch or corpus that it depends on. It is for a single
+        reference; with ``multiref=mean`` the segment's score is the mean over all references. Keep the scorer open
+        while you explain scores, or each call loads the model.
 
         Args:
-            segment: Number of the segment, from 0.
-            reference: Number of the reference, from 0; by default the one with the highest score.
+            segment: Index of the segment.
+            reference: Index of the reference; by default the one with the highest score.
 
         Raises:
             InputError: No such segment or reference.
-            ArgumentError: A number that is not whole.
-            SpecError: The metric aligns nothing (stsscore, an ensemble), or the scores come from another process.
-            ModelError: The model is gone, or a part has changed since.
+            ArgumentError: An index that is not an integer.
+            SpecError: The metric has no alignment (stsscore, an ensemble), or the scores come from another process.
+            ModelError: The model or another file is missing or has changed.
         """
         if self.explainer is None:
             raise SpecError("these scores were not computed in this process: score the texts again to explain them.")
         return self.explainer(segment, reference)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return a flat dict, as `evaluate` does: the corpus score under the metric's name, corpus ``precision``,
+        """Return a flat dict, like `evaluate`: the corpus score under the metric's name, corpus ``precision``,
         ``recall`` and ``f1`` (two-sided metrics), the counts, per-segment ``scores``, and ``signature``.
         """
         result: dict[str, Any] = {str(self.metric): self.score}
@@ -326,7 +326,7 @@ class ScoreSet:
 
 
 def merge_hashes(several: Iterable[Mapping[str, Sequence[str]]]) -> dict[str, tuple[str, ...]]:
-    """Return the distinct hashes of several score sets, by kind of part."""
+    """Return the distinct hashes of several score sets, by kind of file."""
     merged = dict[str, dict[str, None]]()
     for hashes in several:
         for kind, sums in hashes.items():

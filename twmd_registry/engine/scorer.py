@@ -1,4 +1,4 @@
-"""`Scorer`: computes the scores of a specification."""
+"""`Scorer`: scores texts with one specification."""
 
 from __future__ import annotations
 
@@ -49,15 +49,14 @@ from twmd_registry.tensors import TextFacts
 
 T = TypeVar("T")
 BASELINE_PAIRS = 10_000
-"""Number of random pairs that a baseline averages."""
+"""Default number of random pairs for a baseline."""
 
 
 class Scorer:
-    """Scores predictions against references by one specification.
+    """Scores predictions against references with one specification.
 
-    The model is loaded at first use, shared with all other scorers of the process that use it with the same adapter,
-    dtype and device, and freed when the last of them is closed. A scorer can be pickled; the copy loads its model
-    again.
+    The model is loaded at first use, shared by all scorers of this process that use it with the same adapter, dtype and
+    device, and freed when the last of them is closed. A scorer can be pickled; the copy loads its model again.
 
     Examples:
         >>> with load("twmd") as twmd:
@@ -78,8 +77,8 @@ class Scorer:
         Args:
             spec: The specification.
             options: Device, batch size and caches.
-            local_files: Places of the parts, if `spec` comes from a signature, which names them by hashes.
-            nrefs: The signature's number of references; texts with another number cause a warning.
+            local_files: Paths of files that `spec` names by hash, if it comes from a signature.
+            nrefs: The signature's number of references; texts with a different number cause a warning.
         """
         self.requested, self.options, self.nrefs = spec, options or RunOptions(), nrefs
         self.local_files = local_files
@@ -91,25 +90,25 @@ class Scorer:
 
     @classmethod
     def from_signature(cls, signature: str | Signature, **parts: Unpack[PartKeys]) -> Scorer:
-        """Build the scorer of a signature.
+        """Build a scorer from a signature.
 
         Args:
             signature: A signature, long or short.
-            parts: Places of the signature's parts (``model=FOLDER``, ``adapter=FOLDER``, ``background=FILE``,
+            parts: Paths of the signature's files (``model=FOLDER``, ``adapter=FOLDER``, ``background=FILE``,
                 ``stopwords=FILE``, ``idf=FILE``, ``baseline=FILE``), whose content must be the signed one; and run
                 options (``device="cpu"``).
 
         Raises:
             SignatureError: Not a signature; the message names the column.
-            SpecError: A key that the signature fixes, or a part that it does not use.
+            SpecError: A key that the signature fixes, or a file that it does not name.
 
         Warns:
-            TwmdWarning: As for `parse_signature`; when texts are scored, that they have another number of references.
+            TwmdWarning: As for `parse_signature`, or when scored texts have a different number of references.
         """
         options, places = split_options({**parts}, PART_NAMES)
         for name in places:
             if name not in PART_NAMES:
-                settable = f"only the paths of its parts ({', '.join(PART_NAMES)}) and run options can be set"
+                settable = f"only the paths of its files ({', '.join(PART_NAMES)}) and run options can be set"
                 raise SpecError(f"the signature fixes {name}: leave it out; {settable}.")
         parsed = parse_signature(signature)
         local_files = resolve_local_files(LocalFiles(**places), [parsed.spec])
@@ -117,7 +116,7 @@ class Scorer:
 
     @property
     def members(self) -> tuple[Scorer, ...]:
-        """The scorers that compute: the members of a mean (an ensemble, ``against=both``), or the scorer itself."""
+        """The members of a mean (an ensemble, ``against=both``), otherwise the scorer itself."""
         return tuple(member for _, averaged in self._averaged for member in averaged.members) or (self,)
 
     @property
@@ -130,8 +129,8 @@ class Scorer:
         """The applied specification, with layer, limit, fingerprint and mean vector. Loads the models.
 
         Raises:
-            ModelError: The model or another part is missing, or its content is not the signed one.
-            SpecError: A layer or limit that the model does not have, or a device that this machine does not have.
+            ModelError: The model or another file is missing, or does not have the signed content.
+            SpecError: The model does not have the layer or limit, or the machine does not have the device.
             MissingExtraError: The embedded model, or `peft` for an adapter, is not installed.
         """
         if not self._averaged:
@@ -145,7 +144,7 @@ class Scorer:
 
     @property
     def signature(self) -> str:
-        """The signature without the number of references. Loads the model, with the errors of `spec`."""
+        """The signature without the number of references. Loads the model, and raises the errors of `spec`."""
         return str(Signature(self.spec))
 
     def score(
@@ -161,8 +160,8 @@ class Scorer:
         Args:
             predictions: Texts, one per segment.
             references: One text per segment, or one list of texts per segment; lists may differ in length. None or a
-                blank text is not a reference if the segment has another, and otherwise an empty one. Not needed with
-                ``against=source``.
+                blank text is ignored if the segment has another reference, otherwise it is an empty reference. Not
+                needed with ``against=source``.
             sources: As for `twmd_registry.score_all`; needed with ``against=source`` and ``both``.
             progress: Called with the number of segments done since its last call.
 
@@ -171,11 +170,11 @@ class Scorer:
 
         Raises:
             InputError: The texts cannot be scored, or are missing; the message names the row.
-            ModelError: Memory does not suffice, or the model returns numbers that are not finite.
+            ModelError: There is not enough memory, or the model returns numbers that are not finite.
             TwmdError: As for `spec`.
 
         Warns:
-            TwmdWarning: In every call, at most once for each kind of odd text or setting (docs/bad-input.md).
+            TwmdWarning: At most once per call for each kind of unusual text or setting (docs/bad-input.md).
         """
         segments = check_segments(predictions, references, sources, drop_missing=self.options.drop_missing)
         return score_segments([self], segments, progress=progress)[0]
@@ -184,23 +183,24 @@ class Scorer:
     def fit_baseline(
         self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0, progress: Progress | None = None
     ) -> FittedFile:
-        """Fit a baseline: the mean score b of random pairs; it rescales x to ``(x - b) / (1 - b)`` (Zhang et al. 2020).
+        """Fit a baseline: the mean score b of random pairs, which rescales x to ``(x - b) / (1 - b)`` (Zhang et al.
+        2020).
 
         Args:
-            texts: A corpus, which is paired at random.
+            texts: A corpus to pair at random.
             pairs: Number of pairs, at least 1.
-            seed: Seed of the random pairs, from 0.
+            seed: Seed of the random pairs, not negative.
             progress: As for `score`; each pair is a segment.
 
         Returns:
-            The baseline; what its `save` returns is a value of the key ``baseline``.
+            The baseline. Its `save` returns a value for the key ``baseline``.
 
         Raises:
-            TwmdError: Too few texts or pairs, a scorer that has a baseline or can have none, unrelated texts that
+            TwmdError: There are too few texts or pairs, the scorer has a baseline or cannot have one, unrelated texts
                 score 1 or more, or as for `score`.
         """
         if self.requested.members:
-            raise SpecError("an ensemble has no baseline of its own: set those of its members.")
+            raise SpecError("an ensemble has no baseline of its own: set its members' baselines.")
         if self.requested.baseline is not None:
             raise SpecError(f"baseline={self.requested.baseline} is set already: fit with a scorer without it.")
         if self.requested.against is not None:
@@ -213,13 +213,13 @@ class Scorer:
     def combine(self, of_members: Sequence[ScoreSet]) -> ScoreSet:
         """Average the members' scores, segment by segment: ``sum_k w_k score_k / sum_k w_k`` (Herbold 2024, A.2).
 
-        Each member has reduced several references before. With ``against=both``, references and sources have the
-        weights 1 - w and w (``source_weight``), and precision, recall and F1 are averaged, too.
+        Members reduce several references first. With ``against=both``, references and sources have the weights 1 - w
+        and w (``source_weight``), and precision, recall and F1 are averaged too.
         """
         if [type(scores) for scores in of_members] != [ScoreSet] * len(self.weights):
             raise InputError(f"of_members must be {len(self.weights)} score sets, one of each member.")
         sides = [scores.by_side if self.requested.against else scores.values[None] for scores in of_members]
-        nrefs = [scores.signature.nrefs for scores in of_members]  # 0 of members that compare with sources
+        nrefs = [scores.signature.nrefs for scores in of_members]  # 0 for members that compare with sources
         most = {name: max(getattr(scores.counts, name) for scores in of_members) for name in COUNTS}
         return replace(
             of_members[0],
@@ -232,17 +232,17 @@ class Scorer:
         )
 
     def park(self) -> None:
-        """Move the model to the CPU, which frees the device's memory; the next use of the model moves it back."""
+        """Move the model to the CPU to free device memory; its next use moves it back."""
         for member in self.members:
             member.backend.park()
 
     def close(self) -> None:
-        """Release the model; the last scorer that does so frees its memory. The scorer can be used again."""
+        """Release the model. The last scorer to do so frees its memory. The scorer can be used again."""
         for member in self.members:
             member.backend.close()
 
     def __enter__(self) -> Scorer:
-        """Return the scorer; the ``with`` block closes it."""
+        """Return the scorer, which the ``with`` block closes."""
         return self
 
     def __exit__(
@@ -256,7 +256,7 @@ class Scorer:
         return type(self), (self.requested, self.options, self.local_files, self.nrefs)
 
     def __repr__(self) -> str:
-        """Return metric and requested keys."""
+        """Return the metric and the requested keys."""
         keys = ", ".join(f"{name}={value}" for name, value in self.requested.values().items())
         return f"{type(self).__name__}({self.requested.metric}: {keys})"
 
@@ -269,7 +269,7 @@ def make_backend(spec: MetricSpec, options: RunOptions, local_files: LocalFiles 
 
 
 def split_mean(spec: MetricSpec) -> tuple[tuple[float, MetricSpec], ...]:
-    """Return the weighted specifications of a mean: an ensemble's members, or both comparisons of ``against=both``."""
+    """Return the weighted members of a mean: an ensemble's, or both comparisons of ``against=both``."""
     if spec.metric is MetricName.ENSEMBLE:
         return tuple((member.weight, member.spec) for member in spec.members)
     if spec.against != "both":
@@ -288,7 +288,7 @@ def _refuse_to_explain_mean(_segment: int, _reference: int | None) -> NoReturn:
 def load(
     metric: str | Signature | MetricSpec = MetricName.TWMD, preset: str | None = None, **keys: Unpack[MetricKeys]
 ) -> Scorer:
-    """Make the scorer of a metric. Its model is loaded at first use.
+    """Create a scorer for a metric. Its model is loaded at first use.
 
     Examples:
         >>> with load("twmd", temperature=0.1) as twmd:
@@ -298,7 +298,7 @@ def load(
     Args:
         metric: A metric of the catalogue; ``ensemble(METRIC,METRIC,...)`` for the mean of several, optionally with keys
             and a weight (``ensemble(stsscore,2*sbert;layer=6)``); a signature, as for `Scorer.from_signature`; or a
-            specification, which takes run options only.
+            specification, which takes only run options.
         preset: A preset's name; without one, the preset tuned for the model.
         keys: Keys of the specification (``temperature=0.1``) and run options (``device="cpu"``).
 
@@ -317,7 +317,7 @@ def load(
     if isinstance(metric, MetricSpec):
         options, fixed = split_options(arguments if preset is None else {**arguments, "preset": preset}, ())
         if fixed:
-            raise SpecError(f"a specification fixes {', '.join(fixed)}: change it with spec.replace() before.")
+            raise SpecError(f"a specification fixes {', '.join(fixed)}: change it with spec.replace() first.")
         return Scorer(metric, options)
     name = split_name(metric)[0] if isinstance(metric, str) else metric
     options, spec_keys = split_options(arguments, entry(name).keys)
@@ -325,7 +325,7 @@ def load(
 
 
 _LATEST: list[Scorer] = []
-"""The scorers that the latest call made itself: they keep their models in memory, so a loop loads them once."""
+"""The scorers that the latest call created. They keep their models in memory, so a loop loads them once."""
 
 
 def score(
@@ -338,7 +338,7 @@ def score(
     progress: Progress | None = None,
     **keys: Unpack[MetricKeys],
 ) -> ScoreSet:
-    """Score texts by one metric, in one line.
+    """Score texts with one metric.
 
     The model stays loaded until a call with another model. Use `load` to decide when it is freed.
 
@@ -376,14 +376,14 @@ def score_with(
     *,
     progress: Progress | None = None,
 ) -> list[ScoreSet]:
-    """Score the same texts by several scorers, as `twmd_registry.score_all`, which takes names too."""
+    """Score the same texts with several scorers, like `twmd_registry.score_all`, which also takes names."""
     drop_missing = any(scorer.options.drop_missing for scorer in scorers)
     segments = check_segments(predictions, references, sources, drop_missing=drop_missing)
     return score_segments(scorers, segments, progress=progress)
 
 
 def check_scorers(scorers: Sequence[Scorer | str]) -> list[Scorer]:
-    """Return at least one scorer, loading metrics that are named; raise SpecError if there is none."""
+    """Return at least one scorer; create scorers for names. Raise SpecError for an empty list."""
     is_list = isinstance(scorers, Iterable) and not isinstance(scorers, str)
     if not is_list or not all(isinstance(scorer, Scorer | str) for scorer in scorers):
         raise SpecError('expected a list of metrics: ["twmd", "trwmd"], or of scorers: [load("twmd")].')
@@ -396,26 +396,26 @@ def check_scorers(scorers: Sequence[Scorer | str]) -> list[Scorer]:
 
 
 def _scorer_of_name(name: str) -> Scorer:
-    """Make a scorer of a metric's name, with or without keys, or of a signature."""
+    """Create a scorer from a signature or a metric's name with or without keys."""
     if name.partition(";")[0] in LEXICAL_NAMES:
-        raise SpecError(f"{name} is SacreBLEU's: twmd_registry.score_all and 'twmd score' score by it.")
+        raise SpecError(f"{name} is SacreBLEU's: use twmd_registry.score_all or 'twmd score'.")
     has_keys = ";" in name and "(" not in name and "|" not in name
     return load(spec_with_keys(name) if has_keys else name)
 
 
 class Hooks:
-    """What a call may do differently in `score_pairs`. These hooks change nothing.
+    """Steps of `score_pairs` that callers may replace. These hooks change nothing.
 
     `Ranks` (a distributed run) replaces `take` and `gather`, a shared pass of a service `known`, Ray's actors `sums`.
     """
 
     def known(self, group: Sequence[Backend], pairs: Pairs) -> PairScores | None:
-        """Return the scores of the pairs if they are known already, or None."""
+        """Return the scores of the pairs if already known, otherwise None."""
         del group, pairs
         return None
 
     def take(self, group: Sequence[Backend], pairs: Pairs) -> Pairs:
-        """Return the pairs that this process scores: all."""
+        """Return the pairs that this process scores: all of them."""
         del group
         return pairs
 
@@ -425,13 +425,13 @@ class Hooks:
         return {}
 
     def gather(self, group: Sequence[Backend], pairs: Pairs, scores: PairScores) -> PairScores:
-        """Return the scores of all pairs, from the scores of the pairs taken."""
+        """Return the scores of all pairs, given those of the pairs taken."""
         del group, pairs
         return scores
 
 
 def score_pairs(group: Sequence[Backend], pairs: Pairs, stage: Stage, hooks: Hooks | None = None) -> PairScores:
-    """Score pairs by the backends of a group, which share a model. Every score takes this way."""
+    """Score pairs with the backends of a group, which share a model. All scores are computed here."""
     hooks = hooks or Hooks()
     known = hooks.known(group, pairs)
     if known is not None:
@@ -442,7 +442,7 @@ def score_pairs(group: Sequence[Backend], pairs: Pairs, stage: Stage, hooks: Hoo
 
 @dataclass
 class _Comparison:
-    """The scorers of a call that compare predictions with the same texts: with references, or with sources."""
+    """The scorers of a call that compare predictions with references, or those that compare them with sources."""
 
     members: list[Scorer]
     pairs: Pairs
@@ -452,7 +452,7 @@ class _Comparison:
 
 
 def group_by(values: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
-    """Group values with equal keys, in the order of each group's first."""
+    """Group values with equal keys, in order of first occurrence."""
     groups = dict[Hashable, list[T]]()
     for value in values:
         groups.setdefault(key(value), []).append(value)
@@ -468,14 +468,14 @@ def score_segments(
     hooks: Hooks | None = None,
     rows: Sequence[int] = (),
 ) -> list[ScoreSet]:
-    """Score checked texts by several metrics, each distinct text encoded once per model.
+    """Score checked texts with several metrics, encoding each distinct text once per model.
 
     Args:
         scorers: At least one.
-        segments: What `check_segments` returned.
+        segments: The result of `check_segments`.
         progress: As for `Scorer.score`.
-        hooks: What this call does differently in `score_pairs`.
-        rows: The numbers of the segments in warnings; from 0 if empty.
+        hooks: Replaced steps of `score_pairs`.
+        rows: The row numbers of the segments in warnings; from 0 if empty.
     """
     members = list(dict.fromkeys(member for scorer in scorers for member in scorer.members))
     comparisons = [
@@ -486,10 +486,10 @@ def score_segments(
     rows = rows or range(len(segments.predictions))
     results = dict[Scorer, ScoreSet]()
     with collect_warnings() as held:  # several models, or chunks of the texts, may repeat a warning
-        for comparison in comparisons:  # before a model is loaded
+        for comparison in comparisons:  # before loading a model
             backends = [member.backend for member in comparison.members]
             comparison.letters = check_texts(backends, comparison.pairs, rows)
-        # `share_key` loads the model and settles the specification.
+        # `share_key` loads the model and completes the specification.
         by_model = [(one, group_by(one.members, lambda member: member.backend.share_key)) for one in comparisons]
         groups = [(comparison, group) for comparison, several in by_model for group in several]
         stage = split_progress(progress, len(rows), len(groups))
@@ -520,12 +520,12 @@ def score_segments(
 
 
 def _make_score_set(member: Scorer, comparison: _Comparison, found: Scores, facts: TextFacts, digest: str) -> ScoreSet:
-    """Rescale the scores of pairs, reduce them over references, and return them with signature and counts."""
+    """Rescale the scores of pairs, reduce them over references, and return a `ScoreSet`."""
     spec, baseline = member.backend.spec, member.backend.baseline
     pairs, letters, flags = comparison.pairs, comparison.letters, facts.flags
     scores = rescale(found.sides, baseline) if baseline else found.sides
     # The best precision, recall and F1 may come from different references.
-    if len(scores[0]) == len(pairs.starts):  # a reference each
+    if len(scores[0]) == len(pairs.starts):  # one reference each
         by_side = scores
     elif spec.multiref == "max":
         by_side = np.maximum.reduceat(scores, pairs.starts, axis=1)  # (sides, segments)
@@ -570,9 +570,9 @@ def _explain_pairs(
     pairs: Pairs,
     scores: np.ndarray,
 ) -> Alignment:
-    """Compute the alignment of a scored segment again (`ScoreSet.explain`), by the backend that `make` returns.
+    """Compute the alignment of a scored segment again (`ScoreSet.explain`), with the backend that `make` returns.
 
-    `scores` are *the* scores of all pairs, shape (pairs,): they say which reference is the best.
+    `scores` are *the* scores of all pairs, shape (pairs,), which determine the best reference.
     """
     pair = _find(pairs, scores, segment, reference)
     backend = make()
@@ -580,14 +580,14 @@ def _explain_pairs(
         raise SpecError(f"{signature.spec.metric} has no alignment to show: it predicts a number from both texts.")
     try:
         if backend.spec != signature.spec:
-            raise ModelError("the model, or another part of these scores, has changed since: score the texts again.")
+            raise ModelError("the model or another file of these scores has changed since: score the texts again.")
         return backend.explain(pairs, pair, float(scores[pair]), signature)
     finally:
         backend.close()
 
 
 def _find(pairs: Pairs, scores: np.ndarray, segment: int, reference: int | None) -> int:
-    """Return the pair of a segment and a reference; without `reference`, the one that scores highest."""
+    """Return the pair of a segment and a reference; without `reference`, the highest-scoring pair."""
     if not 0 <= segment < len(pairs.counts):
         raise InputError(f"segment {segment} is out of range: there are {len(pairs.counts)}, counted from 0.")
     first, number = int(pairs.starts[segment]), int(pairs.counts[segment])

@@ -16,24 +16,24 @@ from twmd_registry.tensors import FLAGS, TEXT_FLAGS, TextFacts, TokenVectors, sp
 
 
 class SentenceLink(NamedTuple):
-    """Neighbouring sentences of the hypothesis, and of the reference, that are compared."""
+    """Adjacent sentences of the hypothesis and of the reference that are compared."""
 
     hypothesis: slice
     reference: slice
 
 
 SIZES = ((1, 1), (2, 1), (1, 2))
-"""Sentences per side of a link. Of equally good links the first wins."""
+"""Sentences per side of a link. The first of equally good links wins."""
 ROUNDING = 1e-6
-"""Cosines that differ by less are equal, so the order of additions decides no match."""
+"""Cosines that differ by less count as equal, so the order of additions does not affect matches."""
 SENTENCE_COUNTS = np.dtype([(name, np.int64) for name in ("links", "unmatched_predictions", "unmatched_references")])
-"""Counts of a pair of documents: links, and sentences of both sides without one."""
+"""Counts of a pair of documents: links, and sentences without one on either side."""
 
 
 def split_documents(pairs: Pairs) -> tuple[Pairs, list[list[int]]]:
-    """Split texts into sentences, their lines that are not blank; pair the k-th sentences of both sides.
+    """Split texts into sentences (their non-blank lines), and pair the k-th sentences of both sides.
 
-    The shorter side is filled up with text 0, which is empty. `counts` and `starts` are by pair of documents.
+    The shorter side is padded with text 0, which is empty. `counts` and `starts` are by pair of documents.
 
     Returns:
         The pairs of sentences, and the sentences of each text.
@@ -59,7 +59,7 @@ def split_documents(pairs: Pairs) -> tuple[Pairs, list[list[int]]]:
 
 
 def facts_of_documents(facts: TextFacts, sentences: list[list[int]]) -> TextFacts:
-    """Return facts about documents: a flag of any sentence, but ``empty`` only if all sentences are empty."""
+    """Return facts about documents: a flag is set if any sentence has it, except ``empty``, which all must have."""
     flags, by_document, missing = facts.flags, np.zeros(len(sentences), TEXT_FLAGS), dict[int, tuple[str, ...]]()
     for document, rows in enumerate(sentences):
         for name in FLAGS:
@@ -73,8 +73,8 @@ def facts_of_documents(facts: TextFacts, sentences: list[list[int]]) -> TextFact
 def match_sentences(hyp: np.ndarray, ref: np.ndarray) -> list[SentenceLink]:
     """Find the links with the largest sum of ``cos - b``, by dynamic programming in O(nm).
 
-    Links are in order and share no sentence. ``cos`` compares the summed token vectors of both sides. b is the mean
-    cosine of sentences that are not each other's best match; below it, sentences stay unmatched.
+    Links are in order and have no sentence in common. ``cos`` compares the summed token vectors of both sides. b is the
+    mean cosine of sentences that are not each other's best match; below it, sentences stay unmatched.
 
     Args:
         hyp: Summed token vectors of each sentence; shape (n, D).
@@ -114,7 +114,7 @@ def _cosines(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 class MatchedDocuments(NamedTuple):
     """The K links of D pairs of documents."""
 
-    units: TokenVectors  # Of the hypothesis of each link, then of each reference
+    units: TokenVectors  # Of each link's hypothesis, then of each link's reference
     items: TokenItems  # Each side of a link is an item
     place: slice  # The pairs of documents
     document: Tensor  # The pair that a link belongs to; shape (K,)
@@ -148,7 +148,7 @@ def match_documents(units: TokenVectors, items: TokenItems, pairs: Pairs, chunk:
     counts = np.zeros(place.stop - place.start, SENTENCE_COUNTS)
     for d, (start, count) in enumerate(zip(pairs.starts[place].tolist(), pairs.counts[place].tolist(), strict=True)):
         rows = slice(start - chunk.start, start - chunk.start + count)
-        # Text 0 fills up.
+        # Text 0 is padding.
         n, m = (int(np.count_nonzero(side[start : start + count])) for side in (pairs.hyp, pairs.ref))
         n, m = (n, m) if n or m else (1, 1)  # two empty documents match each other
         hyp, ref = items.hyp[rows][:n], items.ref[rows][:m]

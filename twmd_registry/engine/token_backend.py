@@ -1,4 +1,4 @@
-"""`TokenAlignmentBackend`: scores by the alignment of token vectors."""
+"""`TokenAlignmentBackend`: scores texts by aligning token vectors."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from twmd_registry.registry.values import Idf, Layers, Truncation
 
 
 class TokenAlignmentBackend(Backend):
-    """Scores by encode -> center -> align -> reduce."""
+    """Scores pairs in the stages encode -> center -> align -> reduce."""
 
     load_model = Encoder
 
     @cached_property
     def backgrounds(self) -> tuple[MeanVectors, ...]:
-        """The mean vectors of background centering: one, or one for hypotheses and one for sources; a `ModelError` if a
-        file is missing, damaged, or was fitted for another model.
+        """The mean vectors of background centering: one, or one each for hypotheses and sources. Raises ModelError if a
+        file is missing or damaged, or was fitted on another model.
         """
         if self.requested.centering.kind != "background":
             return ()
@@ -53,13 +53,13 @@ class TokenAlignmentBackend(Backend):
 
     @cached_property
     def stop_words(self) -> FittedPart[frozenset[str]] | None:
-        """The stop words that are dropped; a `ModelError` if the file is missing, or is not a list of words."""
+        """The stop words to drop. Raises ModelError if the file is missing or is not a list of words."""
         return find_signed(find_stop_words, self.requested.stopwords, self.local_files, STOP_WORDS)
 
     @cached_property
     def frequencies(self) -> FittedPart[np.ndarray] | None:
-        """The document frequencies of ``idf=background``; a `ModelError` if the file is missing, damaged, or was fitted
-        for another tokenizer.
+        """The document frequencies of ``idf=background``. Raises ModelError if the file is missing or damaged, or was
+        fitted for another tokenizer.
         """
         return find_signed(
             lambda wanted: idf.find_idf(wanted, self.model.tokenizer),
@@ -70,7 +70,7 @@ class TokenAlignmentBackend(Backend):
 
     @property
     def hashes(self) -> dict[str, tuple[str, ...]]:
-        """The same, with the parts that only token vectors have."""
+        """The hashes of all files, including those that only token vectors need."""
         background = tuple(means.sha256 for means in self.backgrounds)
         fitted = {"stopwords": self.stop_words, "idf": self.frequencies}
         own = {name: (part.sha256,) for name, part in fitted.items() if part}
@@ -123,7 +123,7 @@ class TokenAlignmentBackend(Backend):
 
     @cached_property
     def view(self) -> TokenView:
-        """The settings that decide the vectors, with the fitted parts."""
+        """The settings that determine the vectors, with fitted values."""
         view, encoder = make_view(self.spec), self.model
         if self.backgrounds:
             both = [means.content[view.special] for means in self.backgrounds]
@@ -145,8 +145,10 @@ class TokenAlignmentBackend(Backend):
         progress: Progress | None = None,
         sums: CorpusSums | None = None,
     ) -> Iterator[PipelineRun]:
-        """Hold the model, and yield the pipeline of a group."""
-        model = self.model  # once: another thread may close it, and the next use would load another model
+        """Lock the model, and yield the pipeline of a group."""
+        model = (
+            self.model
+        )  # a local reference, because another thread may close it, and the next use would load another model
         with model.lock, torch.inference_mode(), exact_arithmetic():
             yield PipelineRun(
                 model,
@@ -174,7 +176,7 @@ class TokenAlignmentBackend(Backend):
     def score_pairs(
         self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, stage: Stage, sums: CorpusSums
     ) -> PairScores:
-        """Score pairs by every backend of a group; encode each distinct text (or sentence) once."""
+        """Score pairs with every backend of a group; encode each distinct text (or sentence) once."""
         sentences = None
         if self.spec.align:
             pairs, sentences = split_documents(pairs)
@@ -204,7 +206,7 @@ class TokenAlignmentBackend(Backend):
             return run.sum_corpus()
 
     def explain(self, pairs: Pairs, pair: int, score: float, signature: Signature) -> Alignment:
-        """Return how one of the pairs is aligned, with its score and signature."""
+        """Return the alignment of a pair, with its score and signature."""
         if self.spec.align:
             raise SpecError("align=sentences has no alignment of whole documents to show: explain pairs of sentences.")
         with self.run([self], pairs) as run:

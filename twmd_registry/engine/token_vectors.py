@@ -1,4 +1,4 @@
-"""From encoded texts to the units that metrics compare: tokens or n-grams.
+"""Turn encoded texts into the units that metrics compare: tokens or n-grams.
 
 In order: select and weigh tokens, center, aggregate layers, replace unknown and copied tokens, form n-grams, scale.
 """
@@ -28,9 +28,9 @@ from twmd_registry.tensors import EPSILON, ZERO_TOLERANCE, EncodedTexts, TokenVe
 
 @dataclass(frozen=True, kw_only=True)
 class TokenView:
-    """The settings that decide token vectors, with the fitted parts.
+    """The settings that determine token vectors, with fitted values.
 
-    Metrics with equal views share all vectors. Fitted parts are not compared: the settings name them by hash.
+    Metrics with equal views share all vectors. Fitted values are not compared, because the settings name them by hash.
     """
 
     layers: tuple[int, ...]
@@ -47,7 +47,7 @@ class TokenView:
     sources: bool  # Whether hypotheses are compared with sources, from which they may copy words
     vectors: names.Vectors
 
-    # Background means by layer, for both sides or each; shape (1, D) or (2, D)
+    # Background means by layer, for both sides or one each; shape (1, D) or (2, D)
     means: dict[int, Tensor] | None = field(default=None, compare=False)
     stop_words: frozenset[Phrase] = field(default=frozenset(), compare=False)  # Left out
     # Weights of token ids in hypotheses and in references; each of shape (V,)
@@ -60,13 +60,13 @@ class TokenView:
 
 
 class TokenItems(NamedTuple):
-    """The I items of a chunk: its distinct texts, once per centering group. With ``idf=corpus`` a text is another item
-    on each side; with ``against=source`` a hypothesis is another item for each source.
+    """The I items of a chunk: its distinct texts, once per centering group. With ``idf=corpus`` a text is a separate
+    item on each side; with ``against=source`` a hypothesis is a separate item for each source.
     """
 
     row: np.ndarray  # The text, as a row of the encoded texts; shape (I,)
     group: np.ndarray  # The centering group; shape (I,)
-    side: np.ndarray  # 1 if weighed as a reference, else 0; shape (I,)
+    side: np.ndarray  # 1 if weighted as a reference, otherwise 0; shape (I,)
     occurrences: np.ndarray  # How often the text is in the group; shape (I,)
     groups: int  # Number of groups
     partner: np.ndarray  # The row of a hypothesis's source; -1 for other items; shape (I,)
@@ -75,7 +75,7 @@ class TokenItems(NamedTuple):
 
 
 def make_view(spec: AppliedSpec) -> TokenView:
-    """Return the view of an applied specification, without fitted parts."""
+    """Return the view of an applied specification, without fitted values."""
     return TokenView(
         layers=spec.layers,
         aggregation=spec.aggregation,
@@ -94,7 +94,7 @@ def make_view(spec: AppliedSpec) -> TokenView:
 
 
 def make_items(view: TokenView, pairs: Pairs, chunk: slice, texts: np.ndarray) -> TokenItems:
-    """List the items of a chunk; `texts` are the numbers of the encoded texts."""
+    """List the items of a chunk; `texts` are the indices of the encoded texts."""
     segment = pairs.segment[chunk].astype(np.int64)
     batch = np.zeros_like(segment)
     if view.centering.kind == "batch":
@@ -105,8 +105,8 @@ def make_items(view: TokenView, pairs: Pairs, chunk: slice, texts: np.ndarray) -
     order = np.argsort(texts)
     hyp_row, ref_row = (order[np.searchsorted(texts, side[chunk], sorter=order)] for side in (pairs.hyp, pairs.ref))
     first, none = batch * per_batch, np.full_like(batch, -1)
-    # Each item's properties, for all hypotheses and then all references; a text has other weights as a hypothesis than
-    # as a reference with idf=corpus.
+    # Each item's properties, for all hypotheses and then all references; with idf=corpus, a text has different weights
+    # as a hypothesis and as a reference.
     row = np.r_[hyp_row, ref_row]
     group = np.r_[first, first + per_batch - 1]
     side = np.r_[np.zeros_like(batch), np.full_like(batch, view.idf == Idf("corpus"))]
@@ -123,15 +123,15 @@ def make_items(view: TokenView, pairs: Pairs, chunk: slice, texts: np.ndarray) -
 
 
 class Selection(NamedTuple):
-    """The tokens of the items of a chunk that take part."""
+    """The tokens of a chunk's items to compare."""
 
     layers: list[TokenVectors]  # By layer, with encoder vectors and weights
-    weightless: Tensor | None = None  # Items whose tokens all have the weight 0; shape (I,), bool; None without weights
+    weightless: Tensor | None = None  # Items whose tokens all have weight 0; shape (I,), bool; None without weights
     wordless: np.ndarray = np.zeros(0, dtype=np.int64)  # Rows of texts that keep special tokens only
 
 
 def select(view: TokenView, encoded: EncodedTexts, items: TokenItems, encoder: Encoder) -> Selection:
-    """Select the tokens that take part, and weigh them."""
+    """Select the tokens to compare, and weight them."""
     keep = encoded.special <= SPECIAL_LEVEL[view.special]  # (T,)
     wordless = np.zeros(0, dtype=np.int64)
     if view.stopwords or view.subwords == "drop" or view.punctuation != "keep":
@@ -158,7 +158,7 @@ def select(view: TokenView, encoded: EncodedTexts, items: TokenItems, encoder: E
     row = torch.from_numpy(items.row).to(lengths.device)
     positions = kept[span_indices((torch.cumsum(lengths, 0) - lengths)[row], lengths[row])]
     counted = None
-    if view.special == "partners":  # bert_score's rule, by which a literal [SEP] has no weight, and T5's </s> has one
+    if view.special == "partners":  # bert_score's rule: a literal [SEP] has no weight, T5's </s> has one
         ends = [i for i in (encoder.tokenizer.cls_token_id, encoder.tokenizer.sep_token_id) if i is not None]
         counted = ~torch.isin(encoded.ids[positions], torch.tensor(ends, device=positions.device))
     copied = None
@@ -194,7 +194,7 @@ def _weigh(
 def sum_groups(tokens: TokenVectors, group: Tensor, occurrences: Tensor, groups: int) -> Tensor:
     """Sum the vectors of counted tokens in G groups; shape (G, D + 1), float64. The last column counts tokens.
 
-    `group` is the group of each item, and `occurrences` how often it is there; shape (I,).
+    `group` is the group of each item, and `occurrences` how often the item is in it; shape (I,).
     """
     vectors, lengths = tokens.vectors, tokens.lengths  # (T, D), (I,)
     owner = torch.repeat_interleave(lengths)  # (T,)
@@ -220,8 +220,8 @@ def center(
     """Subtract a mean from token vectors and scale them to norm 1 (unless ``raw``), layer by layer (TWMD paper,
     section 5).
 
-    A token of which only rounding error is left (`ZERO_TOLERANCE`) has no direction and is dropped in every layer. So
-    an item may lose all tokens, as a one-word text does under ``sentence`` centering.
+    A token reduced to rounding error (`ZERO_TOLERANCE`) has no direction and is dropped in every layer. An item may
+    lose all tokens, like a one-word text under ``sentence`` centering.
 
     Args:
         layers: Tokens by layer.
@@ -230,7 +230,7 @@ def center(
         means: For ``batch``, ``corpus`` and ``background``: by layer, the mean of each item; shape (I, D).
 
     Raises:
-        ValueError: The kind needs means, and there are none.
+        ValueError: The kind needs means, and none were passed.
     """
     parts = []
     for k, tokens in enumerate(layers):
@@ -275,7 +275,7 @@ def make_units(
     Args:
         view: The settings.
         encoded: The encoded texts.
-        selection: The tokens that take part. N-grams of weightless items have the weight 1, as without idf.
+        selection: The tokens to compare. N-grams of weightless items have weight 1, as without idf.
         items: The items of the chunk.
         corpus: For ``centering=corpus``: `sum_groups` of the corpus by layer; shape (L, G, D + 1).
 
@@ -309,14 +309,14 @@ def make_units(
         if units.weights is not None and weightless is not None:
             light = torch.repeat_interleave(weightless, units.lengths)
             units = units._replace(weights=torch.where(light, 1.0, units.weights))
-    has_norm_one = len(view.layers) == 1 and not view.ngram  # as `center` gave it
+    has_norm_one = len(view.layers) == 1 and not view.ngram  # as `center` returned it
     return tokens, units if has_norm_one or view.vectors == "raw" else scale_to_norm_one(units)
 
 
 def _replace_tokens(view: TokenView, encoded: EncodedTexts, tokens: TokenVectors) -> TokenVectors:
     """Turn unknown tokens to the direction of their surface string, and copied tokens to that of their piece.
 
-    Norms stay.
+    Norms do not change.
     """
     codes = (encoded.codes if view.unknown == "apart" else torch.zeros_like(encoded.codes))[tokens.positions]  # (T,)
     if tokens.copied is not None:
@@ -332,9 +332,9 @@ def _replace_tokens(view: TokenView, encoded: EncodedTexts, tokens: TokenVectors
 
 
 def _direction(code: int, width: int) -> np.ndarray:
-    """Return a pseudo-random unit vector of signs, the same on each machine; shape (D,).
+    """Return a pseudo-random unit vector of signs, the same on every machine; shape (D,).
 
-    The cosine of two has mean 0 and variance 1/D.
+    The cosine of two such vectors has mean 0 and variance 1/D.
     """
     bits = np.frombuffer(hashlib.shake_256(code.to_bytes(8, signed=True)).digest(math.ceil(width / 8)), dtype=np.uint8)
     return (2.0 * np.unpackbits(bits)[:width] - 1) / math.sqrt(width)
@@ -343,8 +343,8 @@ def _direction(code: int, width: int) -> np.ndarray:
 def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
     """Replace tokens by windows of n neighbours, or of a whole ``sentence``, with stride 1 (Eq. 3).
 
-    A window has the weighted mean of its tokens' vectors and the sum of their weights; if these are all 0, the plain
-    mean and the weight 0. A text of fewer than n tokens is one window.
+    A window has the weighted mean of its tokens' vectors and the sum of their weights. If all weights are 0, it has the
+    plain mean and weight 0. A text of fewer than n tokens is one window.
     """
     width = tokens.lengths if n == names.SENTENCE else tokens.lengths.clamp(max=int(n))  # (I,)
     windows = torch.where(tokens.lengths > 0, tokens.lengths - width + 1, 0)  # (I,)
@@ -359,7 +359,7 @@ def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
         weights.index_add_(0, wide, weigh[token])
         weighted.index_add_(0, wide, weigh[token, None] * tokens.vectors[token])
         plain.index_add_(0, wide, tokens.vectors[token])
-        # No mean's error is larger, whatever the weights.
+        # The error of a mean is at most this, whatever the weights.
         errors[wide] = torch.maximum(errors[wide], tokens.rounding[token])
     heavy = weights > 0
     vectors = torch.where(heavy[:, None], weighted / torch.where(heavy, weights, 1.0)[:, None], plain / widths[:, None])
@@ -383,7 +383,7 @@ def positions_of(view: TokenView, tokens: TokenVectors, units: TokenVectors, ite
         ValueError: The tokens have no positions.
     """
     if tokens.positions is None or units.positions is None:
-        raise ValueError("these tokens have no positions: select them by `select`.")
+        raise ValueError("these tokens have no positions: select them with `select`.")
     positions = units.positions[torch.repeat_interleave(units.lengths) == item]
     if not view.ngram:
         return [place[None] for place in positions]
