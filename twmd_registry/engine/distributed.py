@@ -140,8 +140,8 @@ def score_over_ranks(
     Raises:
         InputError: As for `score_with`, or a rank's texts differ.
         SpecError: As for `score_with`, or a rank's metrics differ.
-        TwmdError: As for `score_with`, or any other failure on a rank. Every error is raised on every rank and names the
-            rank that failed.
+        TwmdError: As for `score_with`, or any other failure on a rank. Every error is raised on every rank and names
+            the rank that failed.
     """
     if world_size() == 1:
         return score_with(scorers, predictions, references, sources, progress=progress)
