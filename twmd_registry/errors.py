@@ -1,4 +1,4 @@
-"""Errors and warnings of this package. Each error is also the built-in exception that callers expect."""
+"""Errors and warnings of this package. Each error is also a subclass of the built-in exception that callers expect."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class MissingExtraError(TwmdError, ImportError):
 
 
 def missing_extra(what: str, extra: str) -> MissingExtraError:
-    """Make the error for an optional dependency that is not installed."""
+    """Return the error for an optional dependency that is not installed."""
     return MissingExtraError(f"{what}: {install_command(extra)}")
 
 
@@ -138,7 +138,9 @@ def _origin() -> dict[str, Any]:
 
 
 def requirement(extra: str) -> str:
-    """Return this package with an extra as a line of ``requirements.txt``, with its address if it is not an index's."""
+    """Return this package with an extra as a line of ``requirements.txt``, with its address if it does not come from an
+    index.
+    """
     origin = _origin()
     url, repository = str(origin.get("url", "file:")), origin.get("vcs_info")
     if repository:
@@ -175,7 +177,7 @@ class FileError(TwmdError, OSError):
 
 
 def not_utf8(name: object, error: UnicodeDecodeError) -> FileError:
-    """Make the error for a file that is not UTF-8, from the error of decoding its whole content."""
+    """Return the error for a file that is not UTF-8, given the error of decoding its whole content."""
     formats = {
         b"PAR1": "a Parquet file: add the suffix .parquet",
         b"\x1f\x8b": "compressed: add the suffix .gz, or unpack it",
@@ -205,13 +207,13 @@ _NO_MEMORY = (
     *("DefaultCPUAllocator", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED"),
     *("annot allocate memory", "failed to map segment", "bad_alloc", "can't start new thread"),
 )
-"""Phrases of errors for a lack of memory that have no type of their own: torch on CPUs, on Apple's GPUs and in driver
+"""Phrases of out-of-memory errors without a type of their own: torch on CPUs, on Apple's GPUs and in driver
 calls; CUDA; memory-mapped files; loading libraries; C++; stacks of threads.
 """
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error of Python, numpy or torch, or its cause, is a lack of memory; does not import torch."""
+    """Return whether an error of Python, numpy or torch, or its cause, is a lack of memory, without importing torch."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
     is_plain = isinstance(error, RuntimeError | ImportError | OSError | SystemError)

@@ -46,14 +46,14 @@ def warn(message: str) -> None:
 
 
 def replace_advice(message: str, replacements: Mapping[str, str]) -> str:
-    """Replace advice for Python and the command line by what a user of another face can do."""
+    """Replace advice for Python and the command line with advice for users of another interface."""
     for advice, here in replacements.items():
         message = message.replace(advice, here)
     return message
 
 
 def listed(items: Iterable[object], most: int = 20) -> str:
-    """List the first items, and say how many there are more.
+    """List the first items, and how many more there are.
 
     >>> listed([3, 5, 8], 2)
     '3, 5 and 1 more'
@@ -64,7 +64,7 @@ def listed(items: Iterable[object], most: int = 20) -> str:
 
 
 def menu(word: str, choices: Iterable[object]) -> str:
-    """List the choices for a wrong word, after the closest one, for the end of an error message.
+    """List the choices for an invalid word, after the closest one, for the end of an error message.
 
     >>> menu("twdm", ["twmd", "sbert"])
     "did you mean 'twmd'? Choices: twmd, sbert"

@@ -51,7 +51,7 @@ FILES: dict[str, bytes] = {
 RAY = "score --engine ray -i a.jsonl --output o"
 AGAINST = "-m 'twmd;against=source'"
 KEY = "model is a key: use --set model=VALUE."
-EVERY = "-m takes every word after it"
+EVERY = "-m takes all arguments after it"
 TWICE = "are the same metric with the same settings: name it once."
 SCORE = "score ref.txt -i good.txt"
 
@@ -139,7 +139,7 @@ USAGE = [
     # Ray.
     ("score ref.txt --engine ray -i a.jsonl --output o", "a reference file cannot be used"),
     (f"{RAY} --format latex", "--format latex cannot be used with"),
-    (f"{RAY} -m bleu", "--engine ray scores by this"),
+    (f"{RAY} -m bleu", "--engine ray supports only this"),
     ("score --engine ray -i a.jsonl", "--engine ray needs --input"),
     ("score -i a.jsonl --output o", "--output requires --engine ray"),
     ("score -i a.jsonl --strict", "--strict requires --engine ray"),

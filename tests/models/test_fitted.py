@@ -82,7 +82,7 @@ def test_fitted_part_is_found_by_its_hash_and_its_signature_reproduces_the_score
     with pytest.raises(ModelError, match=rf"{path.name}.*damaged"):
         again()
     path.unlink()
-    with pytest.raises(ModelError, match=rf"{kind.what} {digest} is not here: put {path.name} into"):
+    with pytest.raises(ModelError, match=rf"{kind.what} {digest} is not on this machine: put {path.name} into"):
         again()
     assert again(**{kind.key: save(kind, content, tmp_path)}) == found
     with pytest.raises(ModelError, match=rf"contains the {kind.what} {hash_of(other)}, not {digest} as requested"):

@@ -50,7 +50,7 @@ def test_metric_scores_without_a_data_folder(monkeypatch: pytest.MonkeyPatch) ->
         assert not _is_complete(model_folders() / "any", "0" * 12)
     finally:
         presets.cache_clear()
-    with pytest.raises(ModelError, match="is not here"):
+    with pytest.raises(ModelError, match="is not on this machine"):
         locate(MEAN_VECTOR, "0" * 12)
     with pytest.raises(FileError, match="cannot write"):
         FittedFile(MEAN_VECTOR, b"").save()

@@ -61,7 +61,7 @@ def test_shared_references_are_refused_if_held_out_and_counted_in_dev() -> None:
     with pytest.raises(InputError, match=rf"held out \(test\): {found}"):
         check_held_out([train, dev], [TrainingData("test", tested)])
     dev.rated.references[0] = copy
-    message = r"^words2: segments whose reference is also in the training data: 1 of 10; dev flatters the model\.$"
+    message = r"^words2: segments whose reference is also in the training data: 1 of 10; dev overestimates the model\.$"
     with pytest.warns(TwmdWarning, match=message):
         warn_about_overlap([train], [dev])
 

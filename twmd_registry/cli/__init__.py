@@ -101,8 +101,8 @@ def _run(program: click.Group, argv: list[str]) -> int:  # noqa: PLR0911 (a retu
         from click.shell_completion import shell_complete
 
         return shell_complete(program, {}, name, COMPLETION, os.environ[COMPLETION])
-    if any("\0" in word for word in argv):  # no file name can contain it
-        return _fail("a word of the command line contains a NUL character: leave it out.", BAD_USAGE, f"{name}:")
+    if any("\0" in word for word in argv):  # impossible in a file name
+        return _fail("an argument contains a NUL character: remove it.", BAD_USAGE, f"{name}:")
     try:
         # `twmd.main` would handle interrupts and closed pipes itself. Leaving the block undoes --quiet.
         with redirect_stderr(sys.stderr), program.make_context(name, argv) as context:

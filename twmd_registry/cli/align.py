@@ -25,7 +25,7 @@ SHOWN_LINKS = 15
 @declare.parts
 @declare.run_options
 def align_command(arguments: Arguments) -> int:
-    """Show how the score of two texts arises: how much weight each token carries to every other token.
+    """Show how the score of two texts arises: how much weight each token sends to every other token.
 
     HYP and REF are texts; with against=source, REF is the source.
     """

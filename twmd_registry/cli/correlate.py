@@ -54,7 +54,7 @@ CORRELATIONS = f"{', '.join(STATISTICS)} (default: pearson; for demetr, accuracy
 @declare.option("--trials", "N", f"{TRIALS} (default: 0).", type=declare.COUNT, default=0)
 @declare.flag("--official", OFFICIAL)
 @declare.seed("Seed of resamples and trials")
-@declare.option("--threshold", "X", "For darr: least difference of two ratings to compare (default: 25).")
+@declare.option("--threshold", "X", "For darr: minimum difference of two ratings to compare (default: 25).")
 @declare.output("Write tables, pictures, all results as JSON, and per-segment scores (CSV).")
 @declare.run_options
 def correlate_command(arguments: Arguments) -> int:

@@ -46,7 +46,7 @@ _NEGATIVE = re.compile(r"-\.?[0-9]")
 
 
 class Command(click.RichCommand):
-    """A command with options that take several words."""
+    """A command with options that take several values."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the command line; raise click.UsageError if it does not fit the command."""
@@ -64,7 +64,7 @@ class Command(click.RichCommand):
         except click.MissingParameter as error:
             greedy = [param for param in self.params if param.multiple and len(ctx.params.get(str(param.name), ())) > 1]
             missing = error.param.human_readable_name if error.param else "it"
-            hints = [f" {param.opts[0]} takes every word after it, so put {missing} first." for param in greedy]
+            hints = [f" {param.opts[0]} takes all arguments after it, so put {missing} first." for param in greedy]
             if isinstance(error.param, click.Option):
                 hints.insert(0, f" {error.param.metavar}: {error.param.help}")
             raise click.UsageError(error.format_message() + "".join(hints), ctx) from error
@@ -77,15 +77,15 @@ class Command(click.RichCommand):
         return rest
 
     def _refuse_late_words(self, ctx: click.Context, words: Sequence[str]) -> None:
-        """Raise click.UsageError, in a command with ``-i``, for a stray word after the first option.
+        """Raise click.UsageError, in a command with ``-i``, for a stray argument after the first option.
 
-        It may be a system that was meant for ``-i`` but would be read as a reference.
+        It may be a system meant for ``-i``, which would be read as a reference.
         """
         if ctx.resilient_parsing or all(param.name != "input" for param in self.params):
             return
         first = next((k for k, word in enumerate(words) if word.startswith("-") and word != "-"), len(words))
         parser = self.make_parser(ctx)
-        parser.allow_interspersed_args = False  # parse options up to the first other word
+        parser.allow_interspersed_args = False  # parse options up to the first other argument
         values, left, _ = parser.parse_args([*words[first:]] if words[first : first + 1] != ["--"] else [])
         arguments = [param for param in self.params if isinstance(param, click.Argument)]
         found = [value for param in arguments if isinstance(value := values.get(str(param.name)), str | tuple)]
@@ -96,7 +96,7 @@ class Command(click.RichCommand):
 
 
 def repeat_options(ctx: click.Context, words: Sequence[str]) -> list[str]:
-    """Rewrite ``-m a b`` as ``-m a -m b`` for options of several words, because click takes one word per option."""
+    """Rewrite ``-m a b`` as ``-m a -m b`` for options with several values, because click takes one value per option."""
     names = [name for param in ctx.command.params if getattr(param, "multiple", False) for name in param.opts]
     known = {name for param in ctx.command.params for name in param.opts}
     repeated: list[str] = []
@@ -216,7 +216,7 @@ def check_output(path: Path, inputs: Iterable[Path]) -> None:
 
 
 def _try_to_write(path: Path, folder: Path) -> None:
-    try:  # permissions do not suffice: root has all of them, and a file system may be read-only
+    try:  # permissions are not enough: root has all of them, and a file system may be read-only
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
@@ -231,13 +231,13 @@ def _rated_data(value: str) -> str:
 
 
 def finite_number(value: str) -> float:
-    """Parse a finite number from 0; raise click.BadParameter for anything else."""
+    """Parse a finite, non-negative number; raise click.BadParameter for anything else."""
     try:
         number = float(value)
     except ValueError:
         number = math.nan
     if not 0 <= number < math.inf:
-        raise click.BadParameter(f"expected a finite number from 0, not {value}.")
+        raise click.BadParameter(f"expected a finite, non-negative number, not {value}.")
     return number
 
 
@@ -258,22 +258,22 @@ def option(names: str, metavar: str | None, about: str, **settings: Any) -> Decl
 
 
 def many(names: str, metavar: str, about: str, **settings: Any) -> Declare:
-    """Declare an option that takes every word up to the next option, like SacreBLEU's ``-i`` and ``-m``."""
+    """Declare an option that takes all values up to the next option, like SacreBLEU's ``-i`` and ``-m``."""
     return option(names, metavar, about, multiple=True, **settings)
 
 
 def words(choices: Iterable[object]) -> click.Choice[str]:
-    """Return the type of an option that takes one of several words."""
+    """Return the type of an option with fixed choices."""
     return click.Choice([*map(str, choices)])
 
 
 def choice(name: str, choices: Iterable[object], default: object, about: str, **settings: Any) -> Declare:
-    """Declare an option that takes one of several words."""
+    """Declare an option with fixed choices."""
     return option(name, None, about, type=words(choices), default=str(default), **settings)
 
 
 def offer(choices: Iterable[object]) -> Callable[..., list[str]]:
-    """Return a completion function that offers these words."""
+    """Return a completion function that offers these choices."""
     words = [str(word) for word in choices]
     return lambda _ctx, _param, incomplete: [word for word in words if word.startswith(incomplete)]
 
@@ -304,7 +304,7 @@ def only_one(_ctx: click.Context, param: click.Parameter, values: tuple[Any, ...
     """Return the only value of an option; raise click.BadParameter for several."""
     if len(values) > 1:
         found = f"expected one {param.metavar}, not {len(values)}: {', '.join(map(str, values))}"
-        raise click.BadParameter(f"{found}. It takes every word after it: put everything else first.")
+        raise click.BadParameter(f"{found}. It takes all arguments after it: put everything else first.")
     return values
 
 

@@ -37,7 +37,7 @@ class ScoringTask(NamedTuple):
 
 
 def read_texts(paths: Sequence[Path], arguments: Arguments) -> list[str]:
-    """Read all texts of some files: lines, or the predictions and references of tables."""
+    """Read all texts of files: lines, or the predictions and references of tables."""
     columns = columns_of(arguments)
     files = [read_file(path, columns, as_lines=arguments.lines) for path in paths]
     _check_columns(columns, files)
@@ -65,7 +65,7 @@ def read_candidates(arguments: Arguments) -> tuple[list[list[str]], list[str] | 
         return nbest, sources
     if number is None:
         raise SpecError(
-            f"{file.name} has lines of text: say with --num-samples N how many of them are one segment's candidates, "
+            f"{file.name} has lines of text: pass --num-samples N, the number of candidates per segment, "
             "or pass a table with lists of texts in a column candidates."
         )
     if len(file.lines) % number:
@@ -139,7 +139,7 @@ def read_tasks(arguments: Arguments, *, join_documents: bool = False) -> list[Sc
 
 
 def _rows_without_text(systems: Sequence[TextFile], references: Sequence[TextFile], columns: Columns) -> list[int]:
-    """Return the rows, from 0, that lack a prediction of some system or a reference; warn about them."""
+    """Return the rows, from 0, that lack a reference or any system's prediction; warn about them."""
     names = columns.references or USUAL_REFERENCES
     missing = set[int]()
     for file in systems:
@@ -153,12 +153,12 @@ def _rows_without_text(systems: Sequence[TextFile], references: Sequence[TextFil
     if missing:
         rows = listed(i + 1 for i in sorted(missing))
         many = f"{len(missing)} segment{'s' * (len(missing) > 1)}"
-        warn(f"left out {many} of all systems, for want of a text, counted from 1: {rows}.")
+        warn(f"left out {many} of all systems, because a text is missing (counted from 1): {rows}.")
     return sorted(missing)
 
 
 def _leave_out(rows: Sequence[int], files: Sequence[TextFile]) -> list[TextFile]:
-    """Return the files without some rows, counted from 0."""
+    """Return the files without the given rows, counted from 0."""
     left = []
     for file in files:
         kept = [i for i in range(len(file.lines if file.rows is None else file.rows)) if i not in {*rows}]

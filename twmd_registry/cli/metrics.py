@@ -63,7 +63,7 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
     named = [split_name(name)[0] for name in ours if name not in unchanged]
     for name in named:
         if name not in {*MetricName, *lexical}:
-            hint = " -m takes every word after it, so put files before -m." if _is_path(name) else ""
+            hint = " -m takes all arguments after it, so put files before -m." if _is_path(name) else ""
             joined = [word for word in re.split(r"[\s,+]+", name) if word]
             if len(joined) > 1 and {split_name(word)[0] for word in joined} <= {*MetricName, *LEXICAL_NAMES}:
                 hint = f" Separate metrics by spaces: -m {' '.join(joined)}."
@@ -117,7 +117,7 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
-            hint = " --set takes every word after it, so put files before it." if _is_path(text) else ""
+            hint = " --set takes all arguments after it, so put files before it." if _is_path(text) else ""
             raise SpecError(f"--set {text!r}: expected KEY=VALUE.{hint}")
         if (joined := re.search(r"[,\s]\s*(\w+)=", value)) and joined[1] in KEYS:
             words = " ".join(re.split(r"[,\s]+(?=\w+=)", text))
@@ -157,7 +157,7 @@ def average_metrics(requested: Sequence[RequestedMetric]) -> RequestedMetric:
 
 
 def make_scorers(requested: Iterable[RequestedMetric], options: RunOptions) -> list[Scorer]:
-    """Make a scorer of each metric that is not SacreBLEU's; torch is only imported if there is one."""
+    """Create a scorer for each metric that is not SacreBLEU's; import torch only if there is one."""
     settings = [(metric.spec, metric.parts, metric.nrefs) for metric in requested if metric.spec is not None]
     if not settings:
         return []

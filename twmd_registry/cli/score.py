@@ -211,7 +211,7 @@ class ScoredSystems(NamedTuple):
 def score_and_compare(
     tasks: list[ScoringTask], arguments: Arguments, resampling: Resampling, **shown: bool
 ) -> ScoredSystems:
-    """Score systems by all metrics of a command line, and compare them."""
+    """Score systems with all metrics of a command line, and compare them."""
     references = tasks[0].references
     _check_same_texts(tasks)
     compared = references if any(references) else None
@@ -320,7 +320,7 @@ def _check_ray(arguments: Arguments) -> None:
     if not arguments.input or not arguments.output:
         raise SpecError("--engine ray needs --input PATH_OR_PATTERN... and --output DIR.")
     if others := [metric.name for metric in arguments.requested if metric.spec is None]:
-        raise SpecError(f"--engine ray scores by this package's metrics: leave out {', '.join(others)}.")
+        raise SpecError(f"--engine ray supports only this package's metrics: leave out {', '.join(others)}.")
     for name in map(str, arguments.input):
         if "://" not in name and not Path(name).exists() and not glob.glob(name, recursive=True):  # noqa: PTH207
             raise FileError(f"{name}: no such file.")

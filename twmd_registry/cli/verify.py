@@ -119,7 +119,7 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
     from twmd_registry.record.verify import match_number, verify_number
 
     spec = parse_signature(arguments.what).spec
-    match_number(arguments.value)  # a file in its place would not be a reference
+    match_number(arguments.value)  # a file in its position would not be a reference
     tasks = read_tasks(arguments, join_documents=any(member.align for member in spec.members_or_self))
     if len(tasks) != 1:
         raise SpecError(f"a number can be verified for one system only, not for {len(tasks)}: name one file after -i.")
@@ -141,7 +141,7 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
 
 
 def _announce(signatures: Iterable[str], tasks: Sequence[ScoringTask], resamples: int = 0) -> None:
-    """Announce on stderr what will be computed, because a stranger's signature may ask for much."""
+    """Announce on stderr what will be computed, because a stranger's signature may be expensive."""
     specs = list[MetricSpec]()
     for signature in signatures:
         with suppress(SignatureError), collect_warnings():  # verification reports these

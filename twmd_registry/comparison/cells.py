@@ -37,7 +37,7 @@ class Resampling:
 
 @dataclass(frozen=True)
 class SystemScore:
-    """One system's scores by one metric, ours or SacreBLEU's.
+    """One system's scores with one metric, ours or SacreBLEU's.
 
     Attributes:
         score: Corpus score, on the metric's own scale.
@@ -123,13 +123,13 @@ def number(column: MetricColumn, value: float, digits: int | None = None) -> str
 
 
 def column_of(scores: ScoreSet) -> MetricColumn:
-    """Make a column of one system's scores by one metric."""
+    """Build a column from one system's scores with one metric."""
     cell, signature = cell_of(scores), str(scores.signature)
     hundred = replace(cell, signature=signature).is_lexical
     return MetricColumn(str(scores.metric), signature, hundred, (cell,), errors=signature.startswith("TER|"))
 
 
 def cell_of(scores: ScoreSet) -> SystemScore:
-    """Make a cell of one system's scores by one metric."""
+    """Build a cell from one system's scores with one metric."""
     sides: dict[str, float] = {name: value for name, value in scores.as_dict().items() if name in set(OUTPUTS)}
     return SystemScore(scores.score, sides, tuple(scores.scores), scores.counts.as_dict(), hashes=scores.hashes)

@@ -75,7 +75,7 @@ def external_scores(name: str, scores: GivenScores, systems: Sequence[str], segm
 
 
 def _plain(values: Any) -> Any:
-    """Return an array, a tensor or a column as lists, a table as a mapping, and what can be read once as a list."""
+    """Convert arrays, tensors and columns to lists, tables to mappings, and iterators to lists."""
     if hasattr(values, "columns"):
         return {name: values[name].tolist() for name in values.columns}
     if hasattr(values, "tolist"):

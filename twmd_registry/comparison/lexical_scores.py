@@ -1,4 +1,4 @@
-"""`score_all`: scores by several metrics, with SacreBLEU's as score sets too."""
+"""`score_all`: scores with several metrics, including SacreBLEU's, as score sets."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def score_all(
     *,
     progress: Progress | None = None,
 ) -> list[ScoreSet]:
-    """Score the same texts by several metrics, encoding each distinct text once per model.
+    """Score the same texts with several metrics, encoding each distinct text once per model.
 
     Examples:
         >>> several = score_all(["twmd", "trwmd;temperature=0.05", "chrf"], ["it rains now"], ["it is raining now"])

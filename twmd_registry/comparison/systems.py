@@ -1,4 +1,4 @@
-"""Compare systems by our metrics and SacreBLEU's, with paired tests and SacreBLEU's intervals."""
+"""Compare systems with our metrics and SacreBLEU's, with paired tests and SacreBLEU's intervals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.diff import labels_of
 from twmd_registry.registry.names import LEXICAL_NAMES
 
-if TYPE_CHECKING:  # comparing by SacreBLEU's metrics alone needs no torch
+if TYPE_CHECKING:  # SacreBLEU's metrics alone need no torch
     from twmd_registry.engine.result import ScoreSet
     from twmd_registry.engine.scorer import Scorer
 
@@ -171,7 +171,7 @@ def _make_cells(
 
 
 def make_lexical(name: str, streams: Streams, **settings: bool) -> Metric:
-    """Make SacreBLEU's metric of a canonical name."""
+    """Create SacreBLEU's metric from a canonical name."""
     if None in streams[0]:
         raise InputError(f"SacreBLEU's {name} needs references: pass them, or leave {name} out.")
     base, own_settings = settings_of(name)
@@ -185,7 +185,7 @@ def make_lexical(name: str, streams: Streams, **settings: bool) -> Metric:
 def lexical_cell(
     name: str, streams: Streams, system: Sequence[str], references: Sequence[Sequence[str]] | None
 ) -> SystemScore:
-    """Score a system by one of SacreBLEU's metrics, and its segments if per-segment references are passed."""
+    """Score a system with one of SacreBLEU's metrics, and its segments if per-segment references are passed."""
     cell = SystemScore(float(make_lexical(name, streams).corpus_score(system, None).score), {}, (), {})
     if references is None:
         return cell

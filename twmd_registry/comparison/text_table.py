@@ -102,7 +102,7 @@ def _are_decimals(cells: Sequence[str]) -> bool:
 
 
 def _measure(head: str, cells: Sequence[str], *, is_number: bool) -> tuple[int, int]:
-    """Return a column's unwrapped width, and the least width that breaks no number and no usual word."""
+    """Return a column's unwrapped width, and the minimum width that breaks no numbers or ordinary words."""
     from wcwidth import wcswidth as width  # like `tabulate`, counts a wide letter as two characters
 
     words = [*(word + MARGIN for word in head.split()), *(word for cell in cells for word in cell.split())]

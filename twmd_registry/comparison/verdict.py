@@ -102,7 +102,7 @@ def compare(column: MetricColumn, i: int, j: int) -> int:
 
 
 def ranked(column: MetricColumn) -> list[int]:
-    """Return the systems' numbers, best first."""
+    """Return the systems' indices, best first."""
     sign = 1 if column.errors else -1
     return sorted(range(len(column.cells)), key=lambda i: sign * column.cells[i].score)
 

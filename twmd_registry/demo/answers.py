@@ -50,7 +50,7 @@ METRICS = tuple(map(str, MetricName))
 MULTILINGUAL = "multilingual"
 """The preset of the packaged multilingual model. Names of its other presets start with it."""
 MANY = 10
-"""Number of languages from which a preset's label counts them instead of naming them."""
+"""Minimum number of languages for a preset's label to count them instead of naming them."""
 AS_PRESET = "preset"
 """The choice that keeps the preset's value."""
 SWEEPS = (AS_PRESET, "1", "2", "5", "10", CONVERGED)
@@ -227,7 +227,7 @@ def _row(name: str, values: Mapping[str, Any], keys: Sequence[str]) -> tuple[str
 def score_texts(
     hypothesis: str, references: str, metric: str, source: str = "", preset: str = DEFAULT_PRESET, **settings: Any
 ) -> tuple[list[tuple[str, ...]], str, str, list[str]]:
-    """Score a text by every metric, against its references, one per line, or its source.
+    """Score a text with every metric, against its references, one per line, or its source.
 
     Returns a row of `HEADERS` per metric, the plan of `metric` as HTML or why it has none, its signature, and notices.
     """
@@ -324,7 +324,7 @@ def _references(row: TableRow) -> list[str]:
 
 
 def score_file(table: UploadedTable, metrics: Sequence[str], preset: str) -> dict[str, Any]:
-    """Score the rows of a file by metrics, each once, with the preset if the metric has it.
+    """Score the rows of a file once with each metric, with the preset if the metric has it.
 
     Returns ``rows`` (a row of `FILE_HEADERS` per metric), ``pictures`` (HTML), ``segment_headers`` and ``segments``
     (number, shortened texts and scores of every row), ``signatures``, ``tsv``, ``record`` (JSON), and ``notices``.
@@ -372,7 +372,7 @@ def _shorten(text: str) -> str:
 
 
 def explain_signature(text: str) -> tuple[list[Field], str, list[str]]:
-    """Explain a signature: its fields and omitted keys, the command that scores by it again, and notices."""
+    """Explain a signature: its fields and omitted keys, the command to score with it, and notices."""
     with collect_warnings() as warnings:
         signature = parse_signature(text)
         spec = signature.spec

@@ -143,7 +143,7 @@ def score_texts(  # noqa: PLR0917 (Gradio passes inputs by position)
     centering: str = answers.AS_PRESET,
     source: str = "",
 ) -> dict[str, Any]:
-    """Score a text against its references by every metric. Returns scores, one metric's signature, and notices.
+    """Score a text against its references with every metric. Returns scores, one metric's signature, and notices.
 
     Args:
         hypothesis: The text, up to 2,000 characters.
@@ -165,7 +165,9 @@ def score_texts(  # noqa: PLR0917 (Gradio passes inputs by position)
 
 
 def answer_texts(hypothesis: str, references: str, source: str, compare: bool, *settings: Any) -> tuple[Any, ...]:
-    """Score two texts by one setting, or by two to `compare`. Return notices or the error, plans, table, signatures."""
+    """Score two texts with one setting, or with two to `compare`. Return notices or the error, plans, table,
+    signatures.
+    """
     shown, notices = list[dict[str, Any]](), list[str]()
     try:
         for values in (settings[: len(SETTING)], settings[len(SETTING) :])[: 1 + compare]:
@@ -348,7 +350,7 @@ def _show_error(error: str) -> tuple[Any, ...]:
 
 @_as_gradio_error()
 def explain_signature(text: str) -> dict[str, Any]:
-    """Explain a signature. Returns its fields (key, value, meaning, default), a command that scores by it, and notices.
+    """Explain a signature. Returns its fields (key, value, meaning, default), a command to score with it, and notices.
 
     Args:
         text: A signature, long or short.
@@ -373,6 +375,6 @@ def add_signature_tab() -> None:
     text = gr.Textbox(label="Signature", lines=3, max_lines=8, placeholder=example, elem_id="asked")
     button = gr.Button("Explain", variant="primary", elem_id="explain")
     outputs = [gr.HTML(elem_id="signature-notices"), gr.HTML(elem_id="fields")]
-    outputs.append(_Output(label="The command that scores by it again", elem_id="command"))
+    outputs.append(_Output(label="Command to score with it", elem_id="command"))
     gr.on([button.click, text.submit], answer_signature, text, outputs, concurrency_limit=AT_ONCE, **PRIVATE)
     gr.api(explain_signature, api_name="explain_signature", concurrency_limit=AT_ONCE)

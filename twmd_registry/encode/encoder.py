@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Reading(NamedTuple):
-    """A way to read some hidden states."""
+    """A way to read hidden states."""
 
     blocks: nn.ModuleList | None  # Layers whose inputs are the states; None if the network returns the states
     pads: bool  # Whether texts of different lengths are read together
@@ -131,7 +131,7 @@ class Encoder(LoadedModel):
         yield from level
 
     def reading(self, layers: Iterable[int]) -> Reading:
-        """Return the best way to read some hidden states; raise ModelError if there is none."""
+        """Return the best way to read hidden states; raise ModelError if there is none."""
         for reading in self._readings:
             if reading.numbers.issuperset(layers):
                 return reading
@@ -305,7 +305,7 @@ def depth_of(network: nn.Module) -> int:
 def hidden_states(
     network: Any, blocks: nn.ModuleList | None, layers: Sequence[int], inputs: dict[str, Any]
 ) -> dict[int, Tensor]:
-    """Return some hidden states by number, ascending, each of shape (B, N, D), in the network's dtype.
+    """Return hidden states by number, ascending, each of shape (B, N, D), in the network's dtype.
 
     Hidden state k < L is the input of layer k of L transformer layers (`blocks`); state 0 is the embeddings. Hidden
     state L is the network's output. Layers above the highest requested state are not run. Without `blocks` all are run,

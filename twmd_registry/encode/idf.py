@@ -33,8 +33,8 @@ _CHUNK = 8192
 def idf_weights(frequencies: np.ndarray, unseen: int | None = None) -> np.ndarray:
     """Return ``log((N + 1) / (df + 1))`` of every token id (Zhao et al. 2019; BERTScore); shape (V,).
 
-    `frequencies` come from `count_documents`. The token `unseen` counts as in no text, because unknown tokens stand for
-    different strings.
+    `frequencies` come from `count_documents`. The token `unseen` counts as occurring in no text, because unknown tokens
+    represent different strings.
     """
     counts = np.where(np.arange(len(frequencies) - 1) == unseen, 0, frequencies[:-1])
     return np.asarray(np.log((frequencies[-1] + 1) / (counts + 1)), dtype=np.float32)

@@ -22,7 +22,7 @@ from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.references import is_blank
 
 SPECIAL_LEVEL: dict[str, int] = {"none": 0, "cls": 1, "all": 2, "partners": 2}
-"""Largest special mark (see `EncodedTexts.special`) of the tokens that take part, by policy."""
+"""Largest special mark (see `EncodedTexts.special`) of the tokens to compare, by policy."""
 MEANS = ("none", "cls", "all")
 """Policies with a mean in the file. ``partners`` uses the mean of ``none``, because the same tokens count."""
 

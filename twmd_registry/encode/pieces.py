@@ -78,7 +78,7 @@ class Vocabulary(NamedTuple):
 
 
 def _after(flags: np.ndarray) -> np.ndarray:
-    """Return which places follow a flag; shape (T,)."""
+    """Return which positions follow a flag; shape (T,)."""
     return np.asarray(np.r_[np.zeros(min(1, len(flags)), dtype=bool), flags[:-1]])
 
 

@@ -38,7 +38,7 @@ class TextStore:
     progress: Callable[[int], None] | None = None
     max_tokens: int | None = None  # Limit of tokens held for later chunks; None for all
     held: EncodedTexts | None = None  # Texts in memory
-    held_texts: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # Their numbers
+    held_texts: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # Their indices
 
     def fetch(self, chunk: slice, number: int = 0) -> tuple[EncodedTexts, np.ndarray]:
         """Return the encoded texts of a chunk of pairs, and others that are held, with the numbers of all.

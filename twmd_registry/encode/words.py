@@ -63,7 +63,8 @@ Phrase = tuple[str, ...]
 def as_tokenized(
     words: frozenset[str], tokenizer: PreTrainedTokenizerFast, pieces: Vocabulary, unit: StopwordUnit = "word"
 ) -> frozenset[Phrase]:
-    """Return words as a tokenizer reads them: normalised, and split where it always splits (``don ' t``).
+    """Return words as a tokenizer reads them: normalised, and split like the tokenizer always splits them (``don '
+    t``).
 
     With the unit ``piece`` they are unchanged, because MoverScore's authors compare them with pieces. An apostrophe
     stands for both ``'`` and ``\u2019``. A word with an out-of-vocabulary character is dropped, because no text
@@ -124,7 +125,7 @@ def copied_tokens(
     Words that a translation keeps do not count: names (with a capital letter), numbers and punctuation. If more than
     `MAX_COPIED` of the other tokens are copied, all tokens count as copied.
 
-    `positions` are places of tokens among the encoded ones, `owners` the numbers of their texts, and `partner` the row
+    `positions` are token positions among the encoded tokens, `owners` the indices of their texts, and `partner` the row
     of every text's source (-1 without one).
     """
     ids, lengths = encoded.ids.cpu().numpy(), encoded.lengths.cpu().numpy()

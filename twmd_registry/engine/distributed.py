@@ -135,16 +135,16 @@ def score_over_ranks(
     Each rank passes the same full lists and gets all scores, equal to a single process's (within 1e-5 in float32).
     Shares end at centering batches. Where a score depends on the whole call (``centering=corpus``, ``idf=corpus``,
     ``idf=references``, ``padding``), each rank scores all texts. Only rank 0 warns. Without a process group, or with
-    one process, this is `score_with`.
+    one process, this is `score_all`.
 
     Raises:
-        InputError: As for `score_with`, or a rank's texts differ.
-        SpecError: As for `score_with`, or a rank's metrics differ.
-        TwmdError: As for `score_with`, or any other failure on a rank. Every error is raised on every rank and names
+        InputError: As for `score_all`, or a rank's texts differ.
+        SpecError: As for `score_all`, or a rank's metrics differ.
+        TwmdError: As for `score_all`, or any other failure on a rank. Every error is raised on every rank and names
             the rank that failed.
     """
     if world_size() == 1:
-        return score_with(scorers, predictions, references, sources, progress=progress)
+        return score_with(check_scorers(scorers), predictions, references, sources, progress=progress)
     ranks = Ranks()
 
     def work() -> tuple[list[ScoreSet], list[list[str]]]:

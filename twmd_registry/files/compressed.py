@@ -66,7 +66,7 @@ def read_whole(name: object, opened: Callable[[], AbstractContextManager[Any]], 
 
 
 def unpack(name: object, content: bytes) -> bytes:
-    """Undo gzip or xz; return other content unchanged. Raises FileError as `read_whole`."""
+    """Unpack gzip or xz; return other content unchanged. Raises FileError like `read_whole`."""
     if not is_packed(content):
         return content
     max_bytes = max(MAX_UNPACKED, MAX_RATIO * len(content))
@@ -74,5 +74,5 @@ def unpack(name: object, content: bytes) -> bytes:
 
 
 def read_content(path: Path) -> bytes:
-    """Read a file's unpacked bytes; raise FileError as `read_whole`."""
+    """Read a file's unpacked bytes; raise FileError like `read_whole`."""
     return unpack(path, read_whole(path, lambda: path.open("rb")))

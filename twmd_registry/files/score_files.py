@@ -21,13 +21,13 @@ SYSTEM = "system"
 class ScoreFile(NamedTuple):
     """The scores in a file, in order, by system, or under None without systems.
 
-    `places` locates the first score of every system for messages.
+    `locations` names the first score of every system for messages.
     """
 
     name: str
     sha256: str
     scores: dict[str | None, list[float]]
-    places: dict[str | None, str]
+    locations: dict[str | None, str]
 
     @property
     def short_name(self) -> str:
@@ -35,9 +35,9 @@ class ScoreFile(NamedTuple):
         return Path(self.name).name
 
     def by_system(self, systems: Sequence[str]) -> dict[str, list[float]]:
-        """Return the scores by the names in `systems`. A system in the file may be named as the file of its texts.
+        """Return the scores by the names in `systems`. A system may be named like the file with its texts.
 
-        Raises FileError for a name of no system, or another name of the same system.
+        Raises FileError for an unknown system, or for two names of the same system.
         """
         found = dict[str, list[float]]()
         for name, values in self.scores.items():
@@ -48,9 +48,11 @@ class ScoreFile(NamedTuple):
                 or [system for system in systems if {_plain_name(one) for one in own} & _names_of(system)]
             )
             if len(same) != 1:
-                raise FileError(f"{self.places[name]}: no system {name!r}; {menu(str(name), systems)}.")
+                raise FileError(f"{self.locations[name]}: no system {name!r}; {menu(str(name), systems)}.")
             if same[0] in found:
-                raise FileError(f"{self.places[name]}: {name!r} and another name both stand for {same[0]}: keep one.")
+                raise FileError(
+                    f"{self.locations[name]}: {name!r} and another name both stand for {same[0]}: keep one."
+                )
             found[same[0]] = values
         return found
 
@@ -69,10 +71,10 @@ def read_score_file(path: Path, metric: str) -> ScoreFile:
     packed = read_whole(name, lambda: path.open("rb"))
     content, form = unpack(name, packed), form_of(name)
     scores = dict[str | None, list[float]]()
-    places = dict[str | None, str]()
+    locations = dict[str | None, str]()
 
     def add(system: str | None, value: Any, where: str) -> None:
-        places.setdefault(system, where)
+        locations.setdefault(system, where)
         scores.setdefault(system, []).append(read_rating(value, where, what="score"))
 
     if form == ".json" and content.lstrip().startswith(b"{"):
@@ -88,7 +90,7 @@ def read_score_file(path: Path, metric: str) -> ScoreFile:
             add(" ".join(system) or None, value, f"{name}, row {number}")
     if not scores:
         raise FileError(f"{name} contains no scores.")
-    return ScoreFile(name, digest_of_file(packed), scores, places)
+    return ScoreFile(name, digest_of_file(packed), scores, locations)
 
 
 def _add_comet(name: str, content: bytes, metric: str, add: Callable[[str | None, Any, str], None]) -> None:

@@ -33,7 +33,7 @@ _LIST = re.compile(r"\[\s*(['\"].*|null\s*(,.*)?)?\]\s*", re.DOTALL)
 _BLANK_LINES = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t]*\r?\n)*")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 _CR = "\udc0d"
-"""Stands for CR while `csv` splits a line, because `csv` would end the row there. Decoded text never has it."""
+"""Replaces CR while `csv` splits a line, because `csv` would end the row there. Decoded text never has it."""
 SAY_QUOTED = "if cells are quoted as in CSV, add --quoted-tsv (or table:FILE,quoted=yes), or rename the file to .csv"
 Values = dict[str, Any] | str
 """A row's values by column, or the reason why it has none."""
@@ -168,13 +168,13 @@ class Columns(NamedTuple):
 
 
 class TableRow(NamedTuple):
-    """A row of a table. Methods raise a FileError with its place if a column is missing or has a wrong value.
+    """A row of a table. Methods raise a FileError with its location if a column is missing or has a wrong value.
 
     Attributes:
-        where: Place of the row, for messages.
+        where: Location of the row, for messages.
         values: Values by column.
         number: Number of the row in the file, from 1, counting the header.
-        header: Place of the table's header, for messages.
+        header: Location of the table's header, for messages.
     """
 
     where: str
@@ -272,7 +272,7 @@ class TableRow(NamedTuple):
     def label(self, name: str) -> str:
         """Return the name of a group, item or system, which may be a number."""
         value = self.take(name)
-        if value is None or value == "" or value != value:  # noqa: PLR0124 (NaN stands for an empty cell)
+        if value is None or value == "" or value != value:  # noqa: PLR0124 (NaN means an empty cell)
             raise FileError(f"{self.where}: expected a name as {name}, not {value!r}.")
         return str(value)
 

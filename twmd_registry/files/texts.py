@@ -127,7 +127,7 @@ def read_system(file: TextFile, columns: Columns) -> tuple[list[str], list[list[
 
 
 def _warn_of_more_references(file: TextFile, columns: Columns) -> None:
-    """Warn of numbered columns beside the column of references that is read."""
+    """Warn about numbered reference columns that are not read."""
     names = list(file.rows[0].values) if file.rows and not columns.references else []
     more = [name for name in names if re.fullmatch(r"ref(erence)?s?[ _.-]?[0-9]+", name, re.IGNORECASE)]
     if more and not set(names).isdisjoint(USUAL_REFERENCES):

@@ -19,7 +19,7 @@ from twmd_registry.messages import menu, warn
 
 TOO_SHORT = "rows without a rating or with a text too short"
 SHORTEST = 2
-"""Least characters of a text. Shorter rows are dropped, as in the TWMD authors' protocol for WMT."""
+"""Minimum characters of a text. Shorter rows are dropped, as in the TWMD authors' protocol for WMT."""
 
 
 def read_wmt(path: Path) -> RatedSegments:

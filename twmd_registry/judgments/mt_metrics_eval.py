@@ -25,9 +25,9 @@ UNRATED = "None"
 RATING, REFERENCE, ALL = "mqm", "refA", "all"
 """Default rating and reference, and the name for all references together."""
 SOURCE = "src"
-"""Place of a missing reference in file names of metrics."""
+"""Replaces a missing reference in the file names of metrics."""
 MISSING_TEXT = "[No translation supplied]"
-"""Line of a missing text."""
+"""Line that marks a missing text."""
 FIELDS = {"sources": "source", "references": "target"}
 """Field with the text in JSON lines, by folder; ``hypothesis`` for outputs."""
 SHOWN = 10
@@ -110,7 +110,7 @@ class LanguagePair:
 
 
 def _list_texts(folder: Path, pattern: str) -> dict[str, Path]:
-    """List text files by name without suffix; raise FileError for two files of one name."""
+    """List text files by name without suffix; raise FileError for two files with the same name."""
     files: dict[str, Path] = {}
     for path in sorted([*visible_files(folder, f"{pattern}.txt"), *visible_files(folder, f"{pattern}.jsonl")]):
         if (other := files.setdefault(path.stem, path)) != path:

@@ -234,7 +234,7 @@ def _read_row(row: TableRow, columns: dict[str, str], name: str) -> RatedRow:
 
 
 def _qualify_items(rated: RatedSegments, path: Path) -> RatedSegments:
-    """Prefix items with their groups if a name stands for different references in different groups."""
+    """Prefix items with their groups if a name has different references in different groups."""
     if rated.item is None:
         return rated
     first: dict[str, tuple[str, Any]] = {}

@@ -17,7 +17,7 @@ from twmd_registry.messages import menu
 from twmd_registry.registry.names import STATISTICS, Statistic
 
 THRESHOLD = 25.0
-"""Least difference of two ratings, on a scale to 100, in the DARR of WMT17 and WMT18."""
+"""Minimum difference of two ratings, on a scale to 100, in the DARR of WMT17 and WMT18."""
 MIN_ROWS = 3
 """Distinct rows that a correlation needs: two always lie on a line."""
 _RATING_ROUNDING = 1e-9
@@ -389,7 +389,7 @@ def make_estimator(
         statistic: The statistic. Values are from -1 to 1; for ``accuracy``, ``acc_eq`` and ``spa`` from 0.
         ratings: Shape (N,).
         items: Every segment's item, for `PAIRWISE`.
-        threshold: Least difference of two ratings that ``darr`` counts.
+        threshold: Minimum difference of two ratings that ``darr`` counts.
         systems: Every segment's system, for ``spa``.
 
     Returns:

@@ -114,7 +114,7 @@ def warn_about_overlap(
             share = f"{known.sum()} of {len(known)} rows of {data} ({known.mean():.1%}; from {', '.join(names)})"
             trained.setdefault(f"trained or tuned ({'; '.join(parts)}) on references of {share}", []).append(label)
     sentences = tuple(
-        f"{', '.join(named)} {'was' if len(named) == 1 else 'were'} {what}: agreement with them says little about "
+        f"{', '.join(named)} {'was' if len(named) == 1 else 'were'} {what}: agreement with them may not generalise to "
         "other texts."
         for what, named in trained.items()
     )

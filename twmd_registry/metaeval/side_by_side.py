@@ -1,4 +1,4 @@
-"""Score segments by several metrics: ours, SacreBLEU's and ROUGE."""
+"""Score segments with several metrics: ours, SacreBLEU's and ROUGE."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _name_of(metric: Compared) -> str:
 
 
 def score_lexically(name: str, rated: RatedSegments, progress: Progress | None = None) -> tuple[tuple[float, ...], str]:
-    """Score every segment from 0 to 1 by a metric of `SEGMENT_LEXICAL`; return the scores and the signature.
+    """Score every segment from 0 to 1 with a metric of `SEGMENT_LEXICAL`; return the scores and the signature.
 
     BLEU scores sentences with its effective order. ROUGE is the F1 of unigrams, bigrams or the longest common
     subsequence, without stemming, against the best of several references.
@@ -85,7 +85,7 @@ class SideBySide(NamedTuple):
 def score_side_by_side(
     metrics: Sequence[Compared], rated: RatedSegments, data: str, options: RunOptions, progress: Progress | None = None
 ) -> SideBySide:
-    """Score every segment by every metric, encoding each text once per model."""
+    """Score every segment with every metric, encoding each text once per model."""
     specs = [metric for metric in metrics if isinstance(metric, MetricSpec)]
     segments = len(rated.predictions)
     expect(progress, segments)

@@ -242,7 +242,7 @@ def _measure(
 
 
 def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress: Progress | None = None) -> StudyResult:
-    """Score every segment by every metric, encoding each text once, and correlate.
+    """Score every segment with every metric, encoding each text once, and correlate.
 
     Warns about metrics with an undefined statistic, such as the correlation of constant scores.
 

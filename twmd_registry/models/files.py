@@ -46,11 +46,11 @@ HEAD_FILE = "head.safetensors"
 """Head of a siamese regression model, in the folder of its encoder's adapter; see `twmd_registry.models.regressor`."""
 PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
 MAX_LAYERS = 1000
-"""Largest number of layers; the deepest networks have some hundred."""
+"""Maximum number of layers; the deepest networks have about a hundred."""
 MAX_EXPERTS = 1 << 20
-"""Largest number of experts in all layers; Doge has 16,384 in each."""
+"""Maximum number of experts in all layers; Doge has 16,384 in each."""
 MAX_LABELS = 100_000
-"""Largest number of a classifier's classes, because the library makes a name for each."""
+"""Maximum number of a classifier's classes, because the library creates a name for each."""
 _WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _UNWANTED = ["onnx/*", "openvino/*", "*/onnx/*", "original/*"]
 
@@ -134,7 +134,9 @@ def content_of(place: Path) -> str:
 
 @contextlib.contextmanager
 def reading(files: ModelFiles, content: Callable[[Path], str] = content_of) -> Iterator[None]:
-    """Load files inside; raise ModelError if their content differs from the hashed one, before or afterwards."""
+    """Read files in this context; raise ModelError if their content differs from the hashed content before or
+    afterwards.
+    """
     _check_content(files, content)
     yield
     _check_content(files, content)
@@ -147,9 +149,9 @@ def _check_content(files: ModelFiles, content: Callable[[Path], str]) -> None:
 
 
 def _own_place(name: str, what: str, *, paths: bool) -> Path | None:
-    """Return the user's local place of a name, if it exists.
+    """Return the user's local path for a name, if it exists.
 
-    A name from a signature has none (None), and raises ModelError if it is not a Hub id.
+    A name from a signature has no local path, and raises ModelError if it is not a Hub id.
     """
     if not paths and not HUB_ID.fullmatch(folder := name.partition("@")[0]):
         copy = f"name your copy of the {what} with {what}=FOLDER (--part {what}=FOLDER)"
@@ -160,7 +162,7 @@ def _own_place(name: str, what: str, *, paths: bool) -> Path | None:
 
 @contextlib.contextmanager
 def isolate(paths: Sequence[Path]) -> Iterator[Path]:
-    """Yield a temporary folder with only the hashed content of some files.
+    """Yield a temporary folder with only the hashed content of files.
 
     It has settings without neutral ones, an index that fits its shards, and links to other files (copies if links are
     not allowed). Libraries read every file that they know in a folder, and a file outside the fingerprint must not

@@ -152,7 +152,7 @@ def _digest_settings(file: BufferedReader) -> str:
 
 
 def settings_sha256(paths: Iterable[Path]) -> dict[str, str]:
-    """Return digests of the settings, vocabularies and tokenizers in some files, by name; skip empty ones."""
+    """Return digests of the settings, vocabularies and tokenizers in files, by name; skip empty ones."""
     digests = {}
     for path in paths:
         if path.name == "tokenizer_config.json":  # also depends on another file
@@ -164,7 +164,7 @@ def settings_sha256(paths: Iterable[Path]) -> dict[str, str]:
 
 
 def weight_map(shards: Iterable[Path]) -> dict[str, str]:
-    """Return the file of every tensor in some shards, by name, like a matching index."""
+    """Return the file of every tensor in shards, by name, like a matching index."""
     return {tensor.name: path.name for path in shards for tensor in tensors_in(path)}
 
 

@@ -41,7 +41,7 @@ class FittedKind(NamedTuple):
 
 
 def sha256_of(content: bytes) -> str:
-    """Return the full hash of some content."""
+    """Return the full hash of content."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -106,7 +106,7 @@ def locate(kind: FittedKind, name: str, digest: Callable[[bytes], str] = hash_of
                 raise ModelError(f"{path.name} does not have the content in its name: it was changed or damaged.")
             return path
     put = f"put {kind.name(name)} into {kind.home}"
-    raise ModelError(f"{kind.what} {name} is not here: {put}, or locate it with --part {kind.key}=FILE.")
+    raise ModelError(f"{kind.what} {name} is not on this machine: {put}, or locate it with --part {kind.key}=FILE.")
 
 
 Content = TypeVar("Content")
@@ -128,7 +128,7 @@ class FittedPart(NamedTuple, Generic[Content]):
 def find_signed(
     find: Callable[[str], FittedPart[Content]], signed: str | None, local_files: LocalFiles | None, kind: FittedKind
 ) -> FittedPart[Content] | None:
-    """Find a file by its name in the specification (None without one), or in the user's place for a signature.
+    """Find a file by its name in the specification (None without one), or at the user's path for a signature.
 
     Raises:
         ModelError: The file is missing or does not have the signed content.

@@ -187,7 +187,7 @@ def multiplies(dtype: torch.dtype = torch.float32) -> bool:
 
 
 def use_onednn(network: nn.Module) -> None:
-    """Make a network's linear layers multiply with oneDNN, if torch has it."""
+    """Let a network's linear layers multiply with oneDNN, if torch has it."""
     if not multiplies():
         return
     for module in network.modules():

@@ -55,7 +55,7 @@ class Bert(nn.Module):
     """
 
     def __init__(self, config: Mapping[str, Any], words: Callable[[Tensor], Tensor] | None = None) -> None:
-        """Make the network, without a table of word embeddings if a function returns them."""
+        """Build the network, without a table of word embeddings if a function returns them."""
         super().__init__()
         self.words = words
         self.config = c = SimpleNamespace(**config)
@@ -216,7 +216,7 @@ class UnigramTokenizer(PackagedTokenizer):
         self._make(self._always)
 
     def _make(self, held: set[int]) -> None:
-        """Make the tokenizer of some pieces, in the order of the full vocabulary."""
+        """Build the tokenizer for pieces, in the order of the full vocabulary."""
         self._held, self.full_ids = held, np.array(sorted(held))
         vocabulary = list(zip(self.convert_ids_to_tokens(self.full_ids), self._scores[self.full_ids], strict=True))
         ids = {piece: number for number, (piece, _) in enumerate(vocabulary)}

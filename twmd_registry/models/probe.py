@@ -42,7 +42,7 @@ def short_texts(tokenizer: Any, limit: int | None, around: tuple[np.ndarray, np.
 
 
 def inputs_of(texts: Sequence[np.ndarray], padding: int, device: torch.device) -> dict[str, Tensor]:
-    """Return a network's arguments for some texts, with a mask if there is padding."""
+    """Return a network's arguments for texts, with a mask if there is padding."""
     lengths = np.array([len(ids) for ids in texts])
     mask = np.arange(lengths.max()) < lengths[:, None]  # (B, N)
     padded = np.full(mask.shape, padding, dtype=np.int64)

@@ -70,7 +70,7 @@ def _network(vectors: torch.Tensor) -> Any:
 
 
 def word_tokenizer(words: list[str]) -> Tokenizer:
-    """Return a tokenizer that knows some words; id 0 is any other."""
+    """Return a tokenizer for known words; id 0 is any other word."""
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
     numbers = {UNKNOWN: 0} | {word: i for i, word in enumerate(words, 1)}

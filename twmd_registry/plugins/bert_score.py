@@ -139,7 +139,7 @@ _LATEST: list[BERTScorer] = []
 
 
 class BERTScorer:
-    """Scores by one model, with the properties of ``bert_score.BERTScorer`` and a `signature`."""
+    """Scores with one model, with the properties of ``bert_score.BERTScorer`` and a `signature`."""
 
     @check_types(
         lang=str | None,
@@ -227,7 +227,7 @@ class BERTScorer:
         if self.idf:
             self._take(self._backend.fit_idf([text.strip() for text in sents]))
         else:
-            warn("idf_sents has no effect without idf=True; nor has it in bert_score.")
+            warn("idf_sents has no effect without idf=True, as in bert_score.")
 
     def take_idf(self, weights: Mapping[int, float]) -> None:
         """Use the weights that bert_score's ``get_idf_dict`` returned; raise `SpecError` for any others."""

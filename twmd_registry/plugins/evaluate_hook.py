@@ -3,7 +3,7 @@
 `evaluate` has no entry points. `arm` therefore wraps ``evaluate.loading.evaluation_module_factory``, now or when
 `evaluate` is imported, so it returns the installed module for our names.
 
-Without our import, ``evaluate.load`` asks the Hub first. If that fails, it takes the newest of the modules that
+Without our import, ``evaluate.load`` queries the Hub first. If that fails, it takes the newest of the modules that
 `install` writes: ``<HF_MODULES_CACHE>/evaluate_modules/metrics/evaluate-metric--NAME/<64 hexadecimal digits>/NAME.py``.
 """
 

@@ -24,7 +24,7 @@ except ImportError as error:
 def metric_scorer(
     metric: str = "twmd", preset: str | None = None, *, name: str | None = None, **keys: Unpack[MetricKeys]
 ) -> Any:
-    """Make a scorer for inspect_ai that scores a sample's output against its target or targets.
+    """Create a scorer for inspect_ai that scores a sample's output against its target or targets.
 
     Scores are not rescaled, and inspect_ai's ``mean`` and ``stderr`` summarise them. Every ``Score.metadata`` has the
     signature. A warning names its sample.

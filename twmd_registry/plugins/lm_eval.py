@@ -124,7 +124,7 @@ def corpus_score(items: Sequence[PendingPair]) -> float | str:
 def references_in(
     column: str, metric: str = "twmd", *, name: str | None = None, **keys: Unpack[MetricKeys]
 ) -> Callable[..., dict[str, Any]]:
-    """Make a task's ``process_results``, which scores by a metric and keys against a column of references.
+    """Create a task's ``process_results``, which scores with a metric and keys against a column of references.
 
     The task's ``metric_list`` names `name` (by default the metric) and NAME_signature. A name that is not a metric's
     needs ``aggregation: twmd_registry`` and ``higher_is_better: true``. A null is an empty text. Raises InputError for

@@ -33,7 +33,8 @@ def genai_scorer(
     reference: str = EXPECTATION,
     **keys: Unpack[MetricKeys],
 ) -> Any:
-    """Make a scorer for ``mlflow.genai.evaluate``: every row's output against a reference in its expectations.
+    """Create a scorer for ``mlflow.genai.evaluate``, which scores every row's output against a reference in its
+    expectations.
 
     Its `Feedback` has the score as value, the alignment as rationale and the signature as metadata. Rows that MLflow
     scores concurrently are encoded together.
@@ -42,7 +43,7 @@ def genai_scorer(
         metric: A metric or signature, as for `twmd_registry.load`.
         preset: A preset's name.
         name: The scores' name in the results, by default the metric's with its preset and changed keys
-            (``twmd_layer_6``). MLflow averages all scores with one name.
+            (``twmd_layer_6``). MLflow averages all scores with the same name.
         reference: The expectation with a text or a list of texts.
         keys: Keys of the specification and run options. ``any_language`` defaults to true, because MLflow leaves
             refused rows out of the mean.
@@ -86,14 +87,14 @@ def describe(alignment: Alignment) -> str:
 def classic_metric(
     metric: str = "twmd", preset: str | None = None, *, name: str | None = None, **keys: Unpack[MetricKeys]
 ) -> Any:
-    """Make a metric for ``mlflow.models.evaluate``'s ``extra_metrics``. All rows are scored in one call.
+    """Create a metric for ``mlflow.models.evaluate``'s ``extra_metrics``. All rows are scored in one call.
 
     Logs per-row scores and their mean. The run gets the signature as the tag ``twmd.signature.NAME``.
 
     Args:
         metric: As for `genai_scorer`.
         preset: A preset's name.
-        name: As for `genai_scorer`. If two metrics have one name, MLflow keeps the last.
+        name: As for `genai_scorer`. If two metrics have the same name, MLflow keeps the last.
         keys: Keys of the specification and run options.
 
     Raises:

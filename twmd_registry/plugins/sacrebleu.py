@@ -34,7 +34,7 @@ STREAMS = (
 
 
 class _Mean(float):
-    """A mean that compares as above 0, because SacreBLEU writes no other mean."""
+    """A mean that compares greater than 0, because SacreBLEU omits other means."""
 
     def __gt__(self, _other: float) -> bool:
         return True
@@ -94,7 +94,7 @@ class SacreBLEUMetric(Metric):
         name: str | None = None,
         **keys: Unpack[MetricKeys],
     ) -> None:
-        """Make the metric; no model is loaded yet.
+        """Create the metric; no model is loaded yet.
 
         Args:
             preset: A preset's name.
@@ -205,7 +205,7 @@ class SacreBLEUMetric(Metric):
 
 
 def _check_streams(references: Sequence[Sequence[str | None]]) -> list[list[str | None]]:
-    """Return checked streams of references as lists; raise `InputError` for texts in their place."""
+    """Return checked streams of references as lists; raise `InputError` for texts instead of streams."""
     streams = check_rows(references, "references", nested=True, optional=True)
     if any(not isinstance(stream, list) for stream in streams):
         raise InputError(f"references are texts; expected a list of streams. {STREAMS}")
@@ -213,7 +213,7 @@ def _check_streams(references: Sequence[Sequence[str | None]]) -> list[list[str 
 
 
 def short_name(spec: MetricSpec) -> str:
-    """Name a metric with the keys that make it: `keys_to_set`.
+    """Name a metric with the keys that differ from its default (`keys_to_set`).
 
     >>> from twmd_registry.registry.spec import make_spec
     >>> short_name(make_spec("twmd", temperature=0.2, layer=3))

@@ -35,7 +35,7 @@ STATISTICS: dict[str, Callable[..., Any]] = {
 
 ENCODER_METRICS = tuple(name for name in MetricName if name not in {MetricName.STSSCORE, MetricName.ENSEMBLE})
 MIN_SEGMENTS = 3
-"""Least segments for a correlation, which for two is always 1 or -1."""
+"""Minimum segments for a correlation, which for two is always 1 or -1."""
 
 
 class MetricEvaluator(moved_module("evaluation").SentenceEvaluator):  # type: ignore[misc]

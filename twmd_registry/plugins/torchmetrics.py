@@ -68,7 +68,7 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
 
     @check_types(as_dict=bool)
     def __init__(self, preset: str | None = None, *, as_dict: bool = False, **settings: Any) -> None:
-        """Make the metric; no model is loaded yet.
+        """Create the metric; no model is loaded yet.
 
         Args:
             preset: A preset's name.
@@ -115,7 +115,7 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
             preds: Predictions, one per segment, or a single text.
             target: One text or list of texts per segment. For a single prediction, its reference or a list of them.
                 None with ``against=source``.
-            positions: The segments' numbers in the data set, from 0, in whose order ``compute`` scores. A repeated
+            positions: The segments' indices in the data set, in whose order ``compute`` scores. A repeated
                 position counts once.
             sources: Source texts, one per segment; for a single prediction, its source.
 
@@ -210,7 +210,7 @@ def make_rows(
         return [Row(None, *segment) for segment in zip(*segments[:2], by_segment, strict=True)]
     numbers = np.atleast_1d(positions.cpu() if isinstance(positions, torch.Tensor) else np.asarray(positions))
     if numbers.ndim > 1 or not np.issubdtype(numbers.dtype, np.integer) or (numbers < 0).any():
-        raise InputError(f"positions must be whole numbers from 0, one per prediction; got {str(positions)[:60]}.")
+        raise InputError(f"positions must be non-negative integers, one per prediction; got {str(positions)[:60]}.")
     if len(numbers) != len(segments.predictions):
         lengths = f"{len(segments.predictions)} predictions but {len(numbers)} positions"
         raise InputError(f"there are {lengths}: pass one per prediction.")
@@ -243,7 +243,7 @@ def order_rows(rows: Sequence[Row]) -> Segments:
         raise InputError("some segments came with positions and others without: pass them in every update().")
     for row in rows:
         if row.position is not None and positioned[row.position] != row:
-            hint = "a position is a segment's place in the data set"
+            hint = "a position is a segment's index in the data set"
             raise InputError(f"two segments with different texts came as position {row.position}: {hint}.")
     ordered = [positioned[position] for position in sorted(positioned)] if positioned else rows
     _, predictions, references, sources = map(list, zip(*ordered, strict=True))

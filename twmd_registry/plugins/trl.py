@@ -26,7 +26,7 @@ REPEATED = re.compile(r"(.{1,60}?)\1{3,}", re.DOTALL)
 COLUMN = "reference"
 """Default column of references."""
 SHORTEST_REPEATED = 12
-"""Least characters of a repetition that makes a completion degenerate."""
+"""Minimum characters of a repetition that makes a completion degenerate."""
 
 
 BUSY, TOO_LARGE, RETRIES = {429, 503}, 413, 5
@@ -198,7 +198,7 @@ def reward_function(
     guard: bool = True,
     **keys: Unpack[MetricKeys],
 ) -> Reward:
-    """Make a reward function for TRL's ``reward_funcs``.
+    """Create a reward function for TRL's ``reward_funcs``.
 
     Args:
         metric: A metric or signature, as for `twmd_registry.load`.

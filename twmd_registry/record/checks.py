@@ -1,4 +1,4 @@
-"""Checks for continuous integration: no score below a number, no score worse than in a record."""
+"""Checks for continuous integration: no score is below a threshold or worse than in a record."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_floor(comparison: SystemComparison, floor: float) -> list[Check]:
 
 
 def check_not_worse(record: Record, baseline: Record, alpha: float, seed: int) -> list[Check]:
-    """Check that no system is worse than in an earlier record, by every metric of this package that both contain.
+    """Check that no system is worse than in an earlier record, with every metric of this package that both contain.
 
     A system is compared with its namesake in the baseline, or with the only system there. It is worse if its mean
     score is lower and a one-sided paired randomisation of per-segment scores has ``p = (1 + trials with a difference as

@@ -88,7 +88,7 @@ def make_record(
     device: str = "auto",
     comparison: SystemComparison | None = None,
 ) -> Record:
-    """Make a record of this machine's scores.
+    """Create a record of this machine's scores.
 
     Args:
         results: Names of systems with their score sets.
@@ -102,14 +102,14 @@ def make_record(
         The record, with the versions and device of this machine.
 
     Raises:
-        InputError: Results, references or seconds of another form.
+        InputError: Results, references or seconds of the wrong form.
         ArgumentError: An argument of the wrong type.
     """
     from twmd_registry.engine.pairs import Segments, check_rows, digest_of_texts
     from twmd_registry.engine.result import ScoreSet
 
     if not math.isfinite(seconds) or seconds < 0:
-        raise InputError(f"seconds must be a number from 0; got {seconds}.")
+        raise InputError(f"seconds must be a non-negative number; got {seconds}.")
     texts = check_rows(references, "references", nested=True)
     if any(isinstance(row, str) for row in texts):
         raise InputError("references must be a list of texts for every segment; got a text.")
@@ -144,7 +144,7 @@ def _recorded(column: MetricColumn, cell: SystemScore, segments: int) -> SystemS
 
 
 def spec_keys(signature: Signature) -> dict[str, str]:
-    """Return everything a signature says, as strings."""
+    """Return all fields of a signature as strings."""
     spec = signature.spec
     facts = {"fingerprint": spec.fingerprint, "nrefs": signature.nrefs, "bs": signature.bs, "ar": signature.ar}
     facts["seed"] = signature.seed
@@ -213,7 +213,7 @@ def write_record(record: Record, path: str | Path) -> None:
 
 @check_types(path=str | PathLike)
 def read_record(path: str | Path) -> Record:
-    """Read a record; raise FileError, with the place of the problem, if it is damaged or unreadable."""
+    """Read a record; raise FileError, with the location of the problem, if it is damaged or unreadable."""
     try:
         with Path(path).open("rb") as file:
             head = file.read(1)
@@ -227,7 +227,7 @@ def read_record(path: str | Path) -> Record:
 
 
 def parse_record(text: str) -> Record:
-    """Read a record from JSON; raise FileError, with the place of the problem, if it is not a record."""
+    """Read a record from JSON; raise FileError, with the location of the problem, if it is not a record."""
     if len(text) > MAX_BYTES:
         raise FileError(f"it has more than {MAX_BYTES >> 20} MB.")
     try:
@@ -257,7 +257,7 @@ def parse_record(text: str) -> Record:
 
 
 def _read(target: Any, value: Any, where: str) -> Any:
-    """Convert a JSON value to a type used in records; raise FileError with its place if it does not fit."""
+    """Convert a JSON value to a type used in records; raise FileError with its location if it does not fit."""
     if target in _JSON_TYPES:
         _check(value, target, where)
         return float(value) if target is float else value

@@ -33,7 +33,7 @@ from twmd_registry.version import __version__
 TOLERANCES = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
 """Largest change of a segment's score with batch size, device and library versions, by number format."""
 CORPUS_SHARE = 0.1
-"""Least tolerance of a corpus score, as a share of a segment's: noise averages out, a format's bias does not."""
+"""Minimum tolerance of a corpus score, relative to a segment's: noise averages out, a format's bias does not."""
 P_VALUE_TOLERANCES = 0.01, 0.05
 """Largest change of a p-value by recomputed scores, in float32 and in shorter formats."""
 WORST = 5
@@ -126,7 +126,7 @@ def verify_record(
             sources, as for `Scorer.score`.
         inputs: The text files, to report which of them changed.
         options: Device, batch size and caches.
-        local_files: Local places of model, adapter and mean vector, if they differ from the signatures' names.
+        local_files: Local paths of model, adapter and mean vector, if they differ from the signatures' names.
         tolerance: Largest difference of a score; None for the number format's (1e-5 in float32).
         progress: As for `Scorer.score`; over the segments of all systems.
 
@@ -233,7 +233,7 @@ def _corpus_tolerance(limit: float, segments: int) -> float:
 def _rescore(
     system: RecordedSystem, texts: Segments, options: RunOptions, local_files: LocalFiles, progress: Progress | None
 ) -> dict[int, Rescored | str]:
-    """Score a system by all our metrics together; return results by their place in the record."""
+    """Score a system with all our metrics together; return results by their index in the record."""
     scorers: dict[int, tuple[Signature, Scorer]] = {}
     rescored: dict[int, Rescored | str] = {}
     for place, result in enumerate(system.results):
@@ -268,7 +268,7 @@ def _compare_again(
     differ by a few resamples.
 
     Returns:
-        The columns by their place among a system's results, and the reason why others are missing.
+        The columns by their index among a system's results, and the reason why others are missing.
     """
     results = [result for system in record.systems for result in system.results]
     if not any(result.is_lexical or result.tested or result.documents for result in results):
@@ -354,7 +354,7 @@ def _check_entry(
 
 
 def _order_problems(record: Record, rescored: Sequence[Rescored | str | None], i: int, place: int) -> list[str]:
-    """Name the systems whose order with system `i` has reversed, by the metric at a place."""
+    """Name the systems whose order with system `i` has reversed, by the metric at an index."""
     result, others = rescored[i], []
     for system, other in zip(record.systems, rescored, strict=True):
         if isinstance(result, Rescored) and isinstance(other, Rescored):
@@ -461,7 +461,7 @@ def verify_number(
     local_files: LocalFiles | None = None,
     tolerance: float | None = None,
 ) -> NumberCheck:
-    """Score texts by a signature and compare the corpus score with a printed number.
+    """Score texts with a signature and compare the corpus score with a printed number.
 
     The number may be the score or 100 times the score; a per-cent sign means the latter. It agrees if it equals the
     score rounded to the printed digits, within `tolerance`. By default, that is the tolerance of the number format for

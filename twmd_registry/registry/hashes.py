@@ -111,7 +111,7 @@ def _digest_tensors(file: BufferedReader) -> list[list[Any]]:
 
 
 class TensorEntry(NamedTuple):
-    """A tensor in a safetensors file, with the places of its first byte and of the byte after its last."""
+    """A tensor in a safetensors file, with the offsets of its first byte and of the byte after its last."""
 
     name: str
     dtype: str

@@ -47,7 +47,7 @@ class RunOptions:
             raise SpecError(f'device={shown(self.device)} is not possible: expected a text, such as "cuda:1".')
         size = self.batch_tokens
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
-            raise SpecError(f"batch_tokens={shown(size)} is not possible: expected a whole number from 1.")
+            raise SpecError(f"batch_tokens={shown(size)} is not possible: expected a positive integer.")
         for name in ("any_language", "drop_missing"):
             if not isinstance(getattr(self, name), bool):
                 raise SpecError(f"{name}={shown(getattr(self, name))} is not possible: expected True or False.")
@@ -59,7 +59,7 @@ def _read_bytes(name: str, value: object) -> int:
     text = value if isinstance(value, str) else shown(value) if type(value) is int else ""
     match = re.fullmatch(rf"([0-9]{{1,15}}(?:\.[0-9]{{1,15}})?) ?({'|'.join(_UNITS)})", text)
     if match is None:
-        expected = 'a number of bytes from 0, or one with kB, MB or GB ("256MB")'
+        expected = 'a non-negative number of bytes, or one with kB, MB or GB ("256MB")'
         raise SpecError(f"{name}={shown(value)} is not possible: expected {expected}.")
     return int(float(match[1]) * _UNITS[match[2]])
 
@@ -79,7 +79,7 @@ class MetricKeys(SpecKeys, RunKeys, total=False):
 
 
 class PartKeys(RunKeys, total=False):
-    """Keyword arguments of `Scorer.from_signature`: places of the signature's files, and run options."""
+    """Keyword arguments of `Scorer.from_signature`: paths of the signature's files, and run options."""
 
     model: Place | None
     adapter: Place | None
@@ -121,7 +121,7 @@ PART_NAMES = ("model", "adapter", "background", "stopwords", "idf", "baseline")
 
 @dataclass(frozen=True)
 class LocalFiles:
-    """Local places of a specification's files.
+    """Local paths of a specification's files.
 
     A signature is untrusted: its names are looked up among packaged files and on the Hub, never as paths. Paths come
     only from here, and their files must have the content that the signature names.

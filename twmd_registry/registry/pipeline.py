@@ -56,7 +56,7 @@ PLAIN = _PIPELINE_KEYS | {"modules": [_MEAN]}
 
 
 class SentenceModule(NamedTuple):
-    """A module after the network of a sentence-transformers model: class, place in the folder, files."""
+    """A module after the network of a sentence-transformers model: class, subfolder, files."""
 
     name: str
     place: str
@@ -122,7 +122,7 @@ def pipeline_settings(folder: Path) -> dict[str, Any]:
     for name in ("max_seq_length", "truncate_dim"):
         number = settings[name]
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
-            raise ModelError(f"{folder}: {name} is {number!r}: expected a whole number from 1.")
+            raise ModelError(f"{folder}: {name} is {number!r}: expected a positive integer.")
     default = settings["default_prompt_name"]
     if default is not None and default not in [*_NO_TEXT, *prompts]:
         raise ModelError(f"{folder / PIPELINE}: default_prompt_name is {default!r}, which is not among its prompts.")

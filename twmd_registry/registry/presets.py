@@ -125,7 +125,7 @@ def _toml(value: object) -> str:
 
 
 def check_name(name: str, where: str) -> str:
-    """Return a preset's name; raise SpecError, with its place, for an invalid name."""
+    """Return a preset's name; raise SpecError, with its location, for an invalid name."""
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name, re.ASCII):
         raise SpecError(f"{where}: a preset's name may only have letters, digits, '.', '_' and '-'.")
     return name

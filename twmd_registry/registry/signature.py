@@ -48,7 +48,7 @@ class _Trailing(NamedTuple):
     word: str | None = None
 
 
-_COUNT = ("[1-9][0-9]{0,8}", "a number from 1")
+_COUNT = ("[1-9][0-9]{0,8}", "a positive number")
 _TRAILER = {
     "nrefs": _Trailing("nr", "var|0|[1-9][0-9]{0,8}", "a number from 0 or 'var'", "var"),
     "bs": _Trailing("bs", *_COUNT),
@@ -202,7 +202,7 @@ def parse_signature(text: str | Signature) -> Signature:
 
 
 def _read_spec(metric: MetricName, values: dict[str, Value], fields: dict[str, _Field], end: int) -> AppliedSpec:
-    """Make the specification; an error names the column of the wrong field, or the end."""
+    """Build the specification; an error names the column of the wrong field, or the end."""
     for name in required_keys(metric, values):
         if name not in fields:
             _fail(end, f"{name} is missing: the signature is cut off, edited, or not from this package.")
@@ -258,7 +258,7 @@ def _read_value(name: str, text: str, column: int) -> Value:
 
 
 def _read_counts(fields: dict[str, _Field]) -> dict[str, Any]:
-    """Return the counts after the keys: numbers, or a word in place of one."""
+    """Return the counts after the keys, as numbers or words."""
     counts = dict[str, Any]()
     for name, field in _TRAILER.items():
         if name != "version" and name in fields:

@@ -55,8 +55,8 @@ def read_keys(metric: str, keys: dict[str, object]) -> dict[str, Value]:
 def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricSpec:
     """Build the requested specification from a metric, a preset (for ``members``, their preset) and differing keys.
 
-    An ensemble's members may follow its name in parentheses. The default preset is ``embedded-tuned``, where the metric
-    has it; for a given model, its untuned preset: ``embedded``, ``multilingual``, .., and ``paper`` for any other (the
+    An ensemble's members may follow its name in parentheses. The default preset is ``embedded-tuned`` if the metric has
+    it; for a given model, its untuned preset: ``embedded``, ``multilingual``, .., and ``paper`` for any other (the
     paper's batch centering, layer by rule; ``regression`` for stsscore, ``published`` for sbert).
 
     >>> make_spec("trwmd", temperature="0.1").temperature

@@ -1,4 +1,4 @@
-"""Values of a specification that have parts. Each is parsed once, checked when made, and writes its canonical form."""
+"""Composite values of a specification. Each is parsed once, checked when created, and writes its canonical form."""
 
 from __future__ import annotations
 

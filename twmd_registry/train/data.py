@@ -23,7 +23,7 @@ from twmd_registry.registry.presets import describe_model
 from twmd_registry.train.recipe import MIN_CORRELATED, Recipe
 
 MIN_SEGMENTS = 2
-"""Least segments. A single rating equals its mean and teaches nothing."""
+"""Minimum segments. A single rating equals its mean and teaches nothing."""
 ROUNDING = 1e-6
 """Relative difference below which ratings count as constant. A teacher's scores of copies differ by rounding."""
 WINDOW = 8
@@ -98,7 +98,7 @@ def check_readable(data: TrainingData, spec: MetricSpec, *, any_language: bool) 
 def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData], *, predictions: bool = False) -> None:
     """Refuse training and development data that share a reference with held-out data (with `predictions`, any text).
 
-    White space, case, Unicode's forms, and the forms of quotes and dashes are ignored.
+    White space, case, Unicode normalisation, and the shapes of quotes and dashes are ignored.
     """
     held_out = {text for source in holdout for texts in _fold_rows(source, predictions=predictions) for text in texts}
     shared = [
@@ -109,7 +109,7 @@ def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData]
     if shared:
         names = ", ".join(source.name for source in holdout)
         what = f"segments {'with a text that' if predictions else f'whose {holdout[0].compared}'} is held out"
-        hint = "remove them from the data, or the test means nothing"
+        hint = "remove them from the data, or the test is meaningless"
         raise InputError(f"{what} ({names}): {', '.join(shared)}; {hint}.")
 
 
@@ -118,17 +118,17 @@ def warn_about_overlap(train: Sequence[TrainingData], dev: Sequence[TrainingData
     known = {text for source in (train if dev else ()) for texts in _fold_rows(source) for text in texts}
     for source in dev:
         if rows := _rows_with(source, known):
-            shared = f"{len(rows)} of {len(source.rated.ratings)}; dev flatters the model"
+            shared = f"{len(rows)} of {len(source.rated.ratings)}; dev overestimates the model"
             warn(f"{source.name}: segments whose {source.compared} is also in the training data: {shared}.")
 
 
 def _rows_with(source: TrainingData, texts: set[str], *, predictions: bool = False) -> list[int]:
-    """Return the segments, from 1, that contain one of some folded texts."""
+    """Return the segments, from 1, that contain one of the folded texts."""
     return [row for row, folded in enumerate(_fold_rows(source, predictions=predictions), 1) if folded & texts]
 
 
 def _fold(text: str) -> str:
-    """Normalise a text more than `normalise`, which published hashes use, in Unicode's forms, quotes and dashes."""
+    """Normalise a text further than `normalise`, which published hashes use: also Unicode forms, quotes and dashes."""
     text = regex.sub(r"[`\p{Quotation_Mark}]", "'", unicodedata.normalize("NFKC", normalise(text)))
     return normalise(regex.sub(r"\p{Default_Ignorable_Code_Point}", "", regex.sub(r"\p{Dash}", "-", text)))
 

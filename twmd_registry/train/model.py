@@ -36,7 +36,7 @@ MIN_CORRELATION = 0.1
 """Lower bound of r in `TrainedMetric.start_line`: a line without slope would pass no gradient on."""
 LORA_DROPOUT = 0.05
 FUSED_ATTENTION = 256
-"""Least tokens of a text for torch's fused attention in bfloat16 on CPUs. Its gradient takes as long for 16 tokens as
+"""Minimum tokens of a text for torch's fused attention in bfloat16 on CPUs. Its gradient takes as long for 16 tokens as
 for 256, up to 14 times as long as with separate products. From 256 tokens on it needs less memory.
 """
 
@@ -218,7 +218,7 @@ def lora_modules(encoder: Encoder, layer: int) -> list[str]:
 
 
 def unfreeze(encoder: Encoder, layer: int) -> None:
-    """Make the weights trainable on which hidden state `layer` depends, and freeze the others."""
+    """Unfreeze the weights on which hidden state `layer` depends, and freeze the others."""
     if getattr(encoder.network.config, "is_encoder_decoder", False):
         reason = "the encoder of an encoder-decoder cannot be saved alone"
         raise ModelError(f"{encoder.files.name}: {reason}; train an adapter instead.")

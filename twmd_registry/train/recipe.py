@@ -27,7 +27,7 @@ Pearson's r within the batch, which then has a single group (a language pair) of
 MSE_SHARE = 0.3
 """Weight of the mean squared error, next to a correlation of weight 1. It keeps all groups on one scale."""
 MIN_CORRELATED = 3
-"""Least segments for a correlation, which for two is always 1 or -1."""
+"""Minimum segments for a correlation, which for two is always 1 or -1."""
 LORA_RATE, FULL_RATE = 5e-4, 5e-5
 """Default learning rates for an adapter and for all weights."""
 
@@ -57,7 +57,7 @@ class Recipe:
         for name in ("rank", "epochs", "batch", "save_steps"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
-                raise SpecError(f"{name}={value!r} is not possible: expected a whole number from 1.")
+                raise SpecError(f"{name}={value!r} is not possible: expected a positive integer.")
         if not 0 < self.rate < math.inf:
             raise SpecError(f"learning_rate={self.learning_rate!r} is not possible: expected a finite number above 0.")
         if self.dropout is not None and not 0 <= self.dropout < 1:

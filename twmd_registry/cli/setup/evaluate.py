@@ -13,7 +13,7 @@ from twmd_registry.registry.paths import home
 def evaluate_command(_arguments: Arguments) -> int:
     """Let every script of this user call evaluate.load('twmd') without importing twmd_registry."""
     print(f"installed in {hook.install()}")
-    print("evaluate asks the Hub first: set HF_EVALUATE_OFFLINE=1 if there is no network.")
+    print("evaluate queries the Hub first: set HF_EVALUATE_OFFLINE=1 if there is no network.")
     print("'twmd setup uninstall' removes the modules.")
     return 0
 
