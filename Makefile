@@ -1,6 +1,6 @@
 # make demo    install into .venv and score the packaged example by every metric
 # make test    format, lint, types and tests: .ci/run calls this
-# make faces   test the recipes of docs/recipes.md with deepeval, lighteval and mbrs, in two more environments
+# make recipes   test the recipes of docs/recipes.md with deepeval, lighteval and mbrs, in two more environments
 # make presets choose the embedded presets again (WMT=folder with wmt15.jsonl and wmt16.jsonl): build/presets/*/preset.toml
 # make cards   write hub_cards/ again from the registry and twmd_registry/data/cards
 # make goldens add a new metric's scores to what `twmd setup selfcheck` compares with, and its signatures to the tests'
@@ -18,7 +18,7 @@ BIN := $(VENV)/bin
 METRICS := $(notdir $(basename $(wildcard metrics/*/*.py)))
 DEMO := twmd_registry/data/demo
 
-.PHONY: locked oldest promises fuzz dist pictures demo test types tests faces faces-mbrs faces-lighteval presets cards goldens bench load clean
+.PHONY: locked oldest promises fuzz dist pictures demo test types tests recipes recipes-mbrs recipes-lighteval presets cards goldens bench load clean
 
 # Python compiles what is imported, and keeps that; pip would compile three times as much. Some machines forbid to keep it: an empty value allows it.
 export PYTHONDONTWRITEBYTECODE :=
@@ -93,7 +93,7 @@ FACES_mbrs := mbrs deepeval 'pandas<3' 'setuptools<81'
 OVERRIDE_mbrs := numpy<2
 FACES_lighteval := lighteval 'xxhash<4'
 
-$(VENV)/faces-%/.installed: pyproject.toml constraints.txt
+$(VENV)/recipes-%/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(@D)
 	$(call TORCH,$(@D)/bin/python)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.9'
@@ -101,11 +101,11 @@ $(VENV)/faces-%/.installed: pyproject.toml constraints.txt
 	$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python --override $(@D)/override.txt -c constraints.txt torch hypothesis pytest -e . $(FACES_$*)
 	touch $@
 
-faces-mbrs faces-lighteval: faces-%: $(VENV)/faces-%/.installed
-	OMP_NUM_THREADS=1 $(VENV)/faces-$*/bin/python -m pytest tests/plugins/test_recipes.py
+recipes-mbrs recipes-lighteval: recipes-%: $(VENV)/recipes-%/.installed
+	OMP_NUM_THREADS=1 $(VENV)/recipes-$*/bin/python -m pytest tests/plugins/test_recipes.py
 
-faces:
-	$(MAKE) --no-print-directory --jobs=2 faces-mbrs faces-lighteval
+recipes:
+	$(MAKE) --no-print-directory --jobs=2 recipes-mbrs recipes-lighteval
 
 # What each metric tries is what its name promises: bertscore_centered subtracts a corpus mean, and no default makes a score depend on
 # its neighbours, so batch centering is no candidate.

@@ -56,7 +56,7 @@ def trace(call: Callable[[], object]) -> Chain:
 
 
 def trace_score() -> Chain:
-    """Trace a score by the default metric."""
+    """Trace a score with the default metric."""
     with twmd_registry.load("twmd") as scorer:
         scorer.score(["a cat"], ["the cat"])
         return trace(lambda: scorer.score(["the cat sat", "it rains"], ["a cat sat down", "it pours"]))

@@ -1,4 +1,4 @@
-"""Shared fixtures: public data beside the checkout, texts written for the tests, tiny models."""
+"""Shared fixtures: public data next to the checkout, texts written for the tests, tiny models."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class Texts(NamedTuple):
 
 
 class Run(Protocol):
-    """Runs a shell line, with further words unchanged; returns status, output and errors."""
+    """Runs a shell line, with additional arguments unchanged; returns status, output and errors."""
 
     def __call__(self, line: str, *words: str) -> tuple[int, str, str]: ...
 
 
 def fill_disk(patch: pytest.MonkeyPatch, writer: str, *names: str) -> None:
-    """Simulate a full disk for files with some names that a function of `paths` writes for a module."""
+    """Simulate a full disk for files with the given names that a function of `paths` writes for a module."""
 
     def write_atomically(path: Path, written: bytes) -> None:
         if path.name in names:
@@ -67,7 +67,7 @@ def fill_disk(patch: pytest.MonkeyPatch, writer: str, *names: str) -> None:
 
 
 def shared(name: str) -> Path:
-    """Return a file of the public data beside the checkout; skip the test if it is missing."""
+    """Return a file of the public data next to the checkout; skip the test if it is missing."""
     path = SHARED / name
     if not path.exists():
         pytest.skip(f"public data not here: {name}")
@@ -95,7 +95,7 @@ def texts() -> Texts:
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a shell line, with further words unchanged; return status, output and errors."""
+    """Run a shell line, with additional arguments unchanged; return status, output and errors."""
 
     def call(line: str, *words: str) -> tuple[int, str, str]:
         capsys.readouterr()
@@ -109,7 +109,7 @@ Refused = Callable[..., None]
 
 @pytest.fixture
 def refused(run: Run) -> Refused:
-    """Check that a line prints nothing, and fails with a status and a one-line error that contains some words."""
+    """Check that a line prints nothing, and fails with a status and a one-line error that contains the words."""
 
     def check(line: str, words: str, status: int = 2) -> None:
         found, out, err = run(line)

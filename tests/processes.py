@@ -1,5 +1,6 @@
-"""Processes of their own for tests, forked from one that has loaded the heavy libraries: to load them anew takes
-seconds each time; and a limit of this process."""
+"""Separate processes for tests, forked from one that has loaded the heavy libraries, because loading takes seconds; and
+a limit on this process's file size.
+"""
 
 from __future__ import annotations
 

@@ -282,12 +282,12 @@ def test_action_and_hook_are_yaml_whose_commands_can_be_parsed(folder: Path) -> 
 
 
 def program_of(text: str) -> str:
-    """Return the Python blocks of a page that are no sessions."""
+    """Return the Python blocks of a page that are not sessions."""
     return "\n".join(block for block in blocks("python", text) if ">>> " not in block)
 
 
 def test_trainer_programs_call_existing_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    # What it does, tests/plugins/test_trainer.py shows.
+    # tests/plugins/test_trainer.py tests what it does.
     from transformers import Seq2SeqTrainer, Trainer
 
     transformers = sys.modules["transformers"]  # the import of a class may replace the lazy module that gives it
@@ -305,7 +305,7 @@ def test_trainer_programs_call_existing_names(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_cluster_functions_accept_their_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
-    # What they do, tests/scale/test_ray.py shows; starting Ray's workers once more would take half a minute.
+    # tests/scale/test_ray.py tests what they do; starting Ray's workers again would take half a minute.
     called = {name: create_autospec(getattr(scale, name)) for name in ("score_files", "score_dataset")}
     for name, instead in called.items():
         monkeypatch.setattr(scale, name, instead)

@@ -23,8 +23,8 @@ QUICK = settings(max_examples=25, derandomize=True)
 """The same examples in every run, so a failure can be reproduced."""
 SUMS = frozenset({MetricName.WORDSET_CKA})
 """Metrics whose C is a sum over pairs of tokens, not a mean: C grows with the weights, leaves the range of S, and its
-plan carries no shares. No entry of the catalogue says so, because Eq. 1 divides it out of every score. A new metric of
-this kind is named here, and nowhere else.
+plan carries no shares. The catalogue does not record this, because Eq. 1 divides it out of every score. A new metric of
+this kind is named only here.
 """
 
 

@@ -27,7 +27,7 @@ NAMES = ["chrF2", "sbert", "BLEU", "twmd", "TER"]
 PREDICTION, REFERENCE = "the heron of the weir", "a heron at the weir"
 
 
-def test_latex_has_the_order_of_the_command_line(files: Path, run: Run) -> None:
+def test_latex_columns_follow_the_order_of_the_command_line(files: Path, run: Run) -> None:
     lines = run("score ref.txt -i good.txt -m chrf sbert bleu twmd ter --format latex")[1].splitlines()
     assert lines[0].startswith("\\begin{tabular}")
     assert lines[1].strip() == "\\toprule"

@@ -45,7 +45,7 @@ class TestOutput:
         assert status == 0
         assert [float(line) for line in out.splitlines()] == pytest.approx(expected, abs=1e-6)
 
-    def test_table_of_a_single_system_holds_every_metric_side_and_signature(self, files: Path, run: Run) -> None:
+    def test_table_of_a_single_system_has_every_metric_side_and_signature(self, files: Path, run: Run) -> None:
         status, out, err = run("score ref.txt -i good.txt -m bleu twmd sbert")
         rows = [line.split() for line in out.splitlines()]
         assert (status, err) == (0, "")

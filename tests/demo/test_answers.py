@@ -1,4 +1,4 @@
-"""What the page answers: choices, scores of two texts and of tables, signatures explained."""
+"""The page's answers: choices, scores of two texts and of tables, and explained signatures."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def as_json(predictions: list[str], references: list[list[str]]) -> str:
 @pytest.mark.parametrize(
     ("name", "separator"), [("a.CSV", ""), ("semicolons.csv", ";"), ("a.tsv", "\t"), ("a.jsonl", ""), ("a.ndjson", "")]
 )
-def test_every_format_holds_the_same_texts(name: str, separator: str, tmp_path: Path) -> None:
+def test_every_format_has_the_same_texts(name: str, separator: str, tmp_path: Path) -> None:
     text = as_json(PREDICTIONS, LISTS) if "json" in name else CSV
     if separator:
         text = "\n".join(separator.join(fields) for fields in csv.reader(io.StringIO(CSV))) + "\n"
@@ -380,7 +380,7 @@ def test_default_of_another_model_is_not_the_default_model() -> None:
     assert "content" not in values
 
 
-def test_command_scores_by_the_signature_again(folder: Path, run: Run) -> None:
+def test_command_reproduces_the_score_of_the_signature(folder: Path, run: Run) -> None:
     for name in ("REF.txt", "HYP.txt"):
         (folder / name).write_text(f"It rains on {name[:3]}.\n", encoding="utf-8")
     with twmd_registry.load("ensemble(sbert,twmd)") as scorer:

@@ -1,4 +1,4 @@
-"""The metrics' cards: generated, true, and executed."""
+"""The metrics' cards: generated, correct and executed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SECTIONS = [
 ]
 
 
-def test_every_metric_of_evaluate_but_the_ensemble_has_a_card() -> None:
+def test_every_evaluate_metric_except_the_ensemble_has_a_card() -> None:
     assert set(METRICS_WITH_CARD) == set(METRICS) - {MetricName.ENSEMBLE}
     assert {path.name for path in CARDS.iterdir()} == {"README.md", *METRICS_WITH_CARD}
 
@@ -116,7 +116,7 @@ def test_card_has_front_matter_and_sections_of_a_metrics_space(metric: MetricNam
     assert (f"Range: {facts.lowest:g} to {facts.highest:g}." if bounded else "Range: no fixed bounds.") in body
 
 
-def test_preset_of_a_user_is_in_no_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_presets_are_not_in_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = write_card("twmd")
     (tmp_path / "presets").mkdir()
     own = '[mine]\nprovenance = "Mine."\n[mine.metrics.twmd]\nmodel = "embedded"\ntemperature = 0.3\n'
@@ -131,7 +131,7 @@ def test_preset_of_a_user_is_in_no_card(tmp_path: Path, monkeypatch: pytest.Monk
         presets.cache_clear()
 
 
-def test_tables_of_agreement_hold_the_measured_numbers_only() -> None:
+def test_agreement_tables_contain_only_measured_numbers() -> None:
     page = (ROOT / "docs" / "agreement.md").read_text(encoding="utf-8")
     log = (ROOT / "experiments" / "LOG.md").read_text(encoding="utf-8")
     printed = set()
@@ -155,7 +155,7 @@ def test_tables_of_agreement_hold_the_measured_numbers_only() -> None:
     assert {correlation for _, _, correlation, *_ in measured_correlations()} == set(CORRELATIONS)
 
 
-def test_unrelated_words_and_texts_have_the_scores_of_the_cards() -> None:
+def test_unrelated_words_and_texts_have_the_scores_in_the_cards() -> None:
     scorers = [twmd_registry.load(metric) for metric in METRICS_WITH_CARD]
     vocabulary = scorers[0].backend.model.tokenizer.get_vocab()
     ordered = sorted(vocabulary, key=vocabulary.__getitem__)

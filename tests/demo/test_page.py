@@ -1,4 +1,4 @@
-"""The page, as a browser and as a program see it."""
+"""The page in a browser, and its API."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def address(files: Path) -> Iterator[str]:
 
 
 class Tab:
-    """A tab of the browser on the page, which notes what it asks for and what goes wrong."""
+    """A tab of the browser on the page, which records its requests and errors."""
 
     def __init__(self, browser: Any, address: str, width: int = 1280, theme: str = "light") -> None:
         self.address = address
@@ -70,35 +70,35 @@ class Tab:
         self.page.locator(f"{place} textarea").fill(text)
 
     def html(self, place: str) -> str:
-        """Return what a place shows, without Gradio's own signs of work in progress."""
+        """Return an element's content, without Gradio's progress indicators."""
         return str(self.page.locator(f"{place} .prose").inner_html())
 
     def wait_for_change(self, place: str, before: str) -> str:
-        """Return what a place shows once it is another than before."""
+        """Return an element's content once it differs from `before`."""
         self.page.wait_for_function(
             "([place, before]) => document.querySelector(place).innerHTML !== before", arg=[f"{place} .prose", before]
         )
         return self.html(place)
 
     def wait_for_value(self, place: str, part: str) -> None:
-        """Wait until a box holds a text."""
+        """Wait until a text box contains a text."""
         self.page.wait_for_function(
             "([place, part]) => document.querySelector(place).value.includes(part)", arg=[f"{place} textarea", part]
         )
 
     def overflow(self) -> int:
-        """Pixels that the page is wider than its window."""
+        """Number of pixels by which the page is wider than its window."""
         return int(self.page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
     def cut_labels(self) -> list[str]:
-        """Labels that are wider than their place."""
+        """Labels that are wider than their containers."""
         script = """[...document.querySelectorAll('th, .twmd-table td:first-child, label span')].filter(
             label => label.clientWidth > 0 && label.scrollWidth > label.clientWidth + 1
         ).map(label => label.innerText)"""
         return list(self.page.evaluate(script))
 
     def foreign(self) -> list[str]:
-        """Requests to anywhere but the page's server."""
+        """Requests to other servers than the page's."""
         return [url for url in self.requests if not url.startswith((self.address, "data:", "blob:"))]
 
 

@@ -197,7 +197,7 @@ SHORT = "we saw it again today ."
 
 
 def tokens_of(length: int) -> TextTokens:
-    """Return a text of so many own tokens between an opening and a closing special token; each is its own number."""
+    """Return a text of `length` tokens, each its own number, between an opening and a closing special token."""
     special, ids = np.r_[1, np.zeros(length, dtype=np.int64), 2], np.arange(length + 2)
     return TextTokens(special, ids, np.zeros_like(ids), empty=False, truncated=False, unknown=False)
 

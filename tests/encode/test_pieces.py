@@ -45,7 +45,7 @@ def test_pieces_of_scripts_without_spaces_are_words(pieces: list[str], count: in
 
 
 def stopping(read: Reader, *words: str) -> dict[str, Any]:
-    """Return the policy that removes some words."""
+    """Return the policy that removes the given words."""
     return {"stop_words": as_tokenized(frozenset(words), read.tokenizer, read.pieces)}
 
 

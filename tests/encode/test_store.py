@@ -22,7 +22,7 @@ def some_pairs() -> Pairs:
 
 
 def open_store(encoder: Encoder, pairs: Pairs, max_tokens: int) -> tuple[TextStore, list[slice]]:
-    """Return a store of the texts of some pairs, and their chunks."""
+    """Return a store for the texts of pairs, and their chunks."""
     chunks, uses = plan_chunks(pairs, None, 1, 1)
     facts = TextFacts.of_unread(len(pairs.texts))
     both = pairs.hyp, pairs.ref

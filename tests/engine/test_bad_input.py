@@ -1,4 +1,4 @@
-"""Texts and settings at the edge: one clear error or the documented answer, never NaN."""
+"""Edge cases of texts and settings: one clear error or the documented result, never NaN."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from twmd_registry.registry.names import CENTERINGS, MetricName
 from twmd_registry.registry.signature import Signature
 
 UNTYPED: Any = twmd_registry
-"""For calls that a type checker would not let through."""
+"""For calls that a type checker would reject."""
 ALIGNED = [metric for metric in MetricName if metric not in {MetricName.STSSCORE, MetricName.ENSEMBLE}]
 STRANGE = [
     "\u202eright to left שלום",
@@ -101,9 +101,7 @@ def test_strange_texts_and_single_tokens_under_every_centering_score_finite_numb
 
 @pytest.mark.parametrize("key", ["centering", "stopwords"])
 @pytest.mark.parametrize("metric", ["twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka"])
-def test_texts_of_which_nothing_is_left_are_counted_and_alike_to_themselves_only(
-    metric: str, key: str, tmp_path: Path
-) -> None:
+def test_texts_with_nothing_left_are_counted_and_match_only_themselves(metric: str, key: str, tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("no\nyes\n", encoding="utf-8")
     keys: dict[str, Any] = {"centering": "sentence"} if key == "centering" else {key: tmp_path / "words.txt"}
     with pytest.warns(TwmdWarning, match="nothing left to compare .*: 2; each scores 1 against itself") as caught:
@@ -126,7 +124,7 @@ def test_texts_of_which_nothing_is_left_are_counted_and_alike_to_themselves_only
         (2, {"centering": "corpus"}, ""),
     ],
 )
-def test_segment_that_is_alone_under_a_neighbours_mean_is_announced(
+def test_single_segment_of_a_batch_or_corpus_mean_triggers_a_warning(
     number: int, keys: dict[str, Any], which: str, recwarn: pytest.WarningsRecorder
 ) -> None:
     texts = [f"line {i}" for i in range(number)]
@@ -194,7 +192,7 @@ def test_batches_may_be_ragged_generators_or_text_enums_and_their_rows_are_count
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS)
-def test_texts_come_in_the_arrays_of_other_libraries(wrap: Callable[[list[Any]], Any]) -> None:
+def test_texts_may_be_arrays_of_other_libraries(wrap: Callable[[list[Any]], Any]) -> None:
     predictions = ["a cat", "it rains"]
     references: list[list[str | None]] = [["a dog", None], ["it pours", "rain"]]
     expected = predictions, [["a dog"], ["it pours", "rain"]]
@@ -293,7 +291,7 @@ EMPTY = "texts without a token: 1; each scores 0 against text and 1 against anot
 
 
 def shown_by(action: Any, calls: int) -> list[str]:
-    """Return what a user sees of the warnings of some calls from one line, under one of Python's filters."""
+    """Return the warnings that a user sees from repeated calls on one line, under one of Python's filters."""
     scorer, shown = twmd_registry.load("twmd"), list[str]()
     with warnings.catch_warnings():
         warnings.resetwarnings()
@@ -308,14 +306,14 @@ def shown_by(action: Any, calls: int) -> list[str]:
 @pytest.mark.parametrize(
     ("action", "times"), [(None, 3), ("default", 3), ("always", 3), ("ignore", 0), ("once", 1), ("module", 1)]
 )
-def test_warning_comes_in_every_call_unless_the_users_filter_says_otherwise(action: str | None, times: int) -> None:
+def test_warning_is_shown_in_every_call_unless_the_user_filters_it(action: str | None, times: int) -> None:
     assert shown_by(action, 3) == [EMPTY] * times
     for _ in range(2):
         with pytest.raises(TwmdWarning, match="texts without a token: 1"):
             shown_by("error", 1)
 
 
-def test_warning_is_of_a_users_module_that_begins_with_the_packages_name() -> None:
+def test_warning_points_to_a_user_module_whose_name_begins_with_the_packages() -> None:
     module = {"__name__": "twmd_registry_experiments.run", "scorer": twmd_registry.load("twmd")}
     with pytest.warns(TwmdWarning, match="texts without a token") as caught:
         exec(compile("\nscorer.score([''], ['a'])", "own.py", "exec"), module)
@@ -359,7 +357,7 @@ def test_signature_for_the_same_number_of_references_or_for_none_is_silent() -> 
         assert found.signature.nrefs == (nrefs or 1)
 
 
-def test_one_line_scores_as_a_scorer_does_and_keeps_the_model() -> None:
+def test_score_function_equals_a_scorer_and_keeps_the_model() -> None:
     expected = twmd_registry.load("twmd", layer=3).score(["a cat"], ["the cat"])
     assert twmd_registry.score(["a cat"], ["the cat"], layer=3) == expected
     assert twmd_registry.score(["a cat"], ["the cat"], "sbert", device="cpu") == twmd_registry.load("sbert").score(
@@ -379,7 +377,7 @@ def test_one_line_scores_as_a_scorer_does_and_keeps_the_model() -> None:
             call(metrc="sbert")
 
 
-def test_specification_scores_as_it_was_scored_and_takes_no_keys() -> None:
+def test_specification_reproduces_its_score_and_takes_no_keys() -> None:
     texts = ["the cat sat", "it rains"], ["a cat sat", "it pours"]
     scored = twmd_registry.score(*texts, temperature=0.1)
     spec = twmd_registry.parse_signature(str(scored.signature)).spec

@@ -47,7 +47,7 @@ def test_every_side_is_rescaled_by_the_mean_of_its_random_pairs(metric: str, tmp
     assert rescaled.scores != plain.scores
 
 
-def test_rescaled_score_is_explained_and_serves_every_output_and_rule_for_references(tmp_path: Path) -> None:
+def test_rescaled_scores_support_explanations_outputs_and_multiref(tmp_path: Path) -> None:
     path = fitted(tmp_path, "twmd")
     keys: tuple[dict[str, Any], ...] = ({}, {"output": "recall"}, {"multiref": "mean"})
     for own in keys:
@@ -108,7 +108,7 @@ def test_baseline_that_cannot_be_fitted_is_refused(
         twmd_registry.load(name, **keys).fit_baseline(corpus)
 
 
-def test_random_pairs_are_never_a_text_and_itself_and_the_same_for_a_seed() -> None:
+def test_random_pairs_have_distinct_texts_and_are_reproducible() -> None:
     firsts, seconds = random_pairs(CORPUS * 2, 25, 3)
     assert len(firsts) == len(seconds) == 25
     assert all(one != other for one, other in zip(firsts, seconds, strict=True))

@@ -1,4 +1,4 @@
-"""Two processes score what one does. They are started once, for all cases."""
+"""Two processes give the scores of one. They are started once, for all cases."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_error_on_one_rank_is_raised_on_all(trouble: str, outcomes: list[dict[st
         assert re.search(text, error[1])
 
 
-def test_cases_hold_what_they_are_for(outcomes: list[dict[str, Outcome]]) -> None:
+def test_cases_cover_what_they_are_meant_to(outcomes: list[dict[str, Outcome]]) -> None:
     odd = outcomes[0]["odd texts"]
     assert all(
         max(getattr(found.counts, name) for found in odd.found) > 0
@@ -248,7 +248,7 @@ def test_every_rank_encodes_its_share_only_and_keeps_its_references(
 
 
 @pytest.mark.parametrize(("step", "shares"), [(1, 1), (1, 3), (1, 40), (6, 2), (32, 2)])
-def test_shares_make_up_the_whole_and_keep_batches_together(step: int, shares: int) -> None:
+def test_shares_cover_all_pairs_and_do_not_split_batches(step: int, shares: int) -> None:
     pairs = make_pairs(check_segments(*zip(*SEGMENTS, strict=True)))._replace(against="source")
     found = [take_share(pairs, number, shares, step) for number in range(shares)]
     listed = [(pairs.texts[h], pairs.texts[r]) for h, r in zip(pairs.hyp, pairs.ref, strict=True)]

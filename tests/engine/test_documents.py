@@ -110,7 +110,7 @@ def test_single_sentence_scores_as_a_text(metric: str) -> None:
 
 
 @pytest.mark.parametrize("metric", ALIGNED)
-def test_document_is_the_mean_over_its_sentences_with_zero_for_those_unmatched(metric: str) -> None:
+def test_document_is_the_mean_over_its_sentences_with_zero_for_unmatched_ones(metric: str) -> None:
     prediction, reference = PREDICTION[:3], REFERENCE[:4]  # the third of the reference has no match
     ours = of_documents(prediction, reference, metric)
     pairs = score(list(prediction), [reference[i] for i in (0, 1, 3)], metric)
@@ -210,7 +210,7 @@ def scores() -> ScoreSet:
     return twmd_registry.score(SEGMENTS, OTHERS)
 
 
-def test_score_of_a_document_is_the_mean_of_its_segments_wherever_they_stand(scores: ScoreSet) -> None:
+def test_score_of_a_document_is_the_mean_of_its_segments_in_any_order(scores: ScoreSet) -> None:
     found = scores.by_document(DOCUMENTS)
     assert list(found) == ["b", "a", "alone"]
     for name, own in found.items():

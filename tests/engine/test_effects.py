@@ -94,7 +94,7 @@ KEYS: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "truncation": ({}, "cut", "cut:6"),
     "dtype": ({}, "float32", "bfloat16"),
 }
-"""Other keys, and two values that give other scores. Capitals stand for files of the test."""
+"""Other keys, and two values that give different scores. Capitals represent files of the test."""
 ELSEWHERE = {"revision": "only the Hub has revisions; tests/models/test_fingerprint.py", "members": "test_ensemble.py"}
 
 
@@ -142,7 +142,7 @@ def scorer_of(metric: MetricName, key: str, value: Any, files: dict[str, str]) -
 
 
 REFUSED = {(MetricName.STSSCORE, "dtype")} if Version(version("sentence-transformers")) < Version("6.2") else set()
-"""Cases that an older library has no way to compute, with an error that says so."""
+"""Cases that an older library cannot compute, and the error that explains it."""
 CASES = [(metric, key) for metric in BARE for key in CATALOGUE[metric].keys if key not in ELSEWHERE]
 CASES = [case for case in CASES if case not in REFUSED]
 Pair = tuple[list[float], list[float]]
@@ -206,7 +206,7 @@ RUN_OPTIONS: dict[str, tuple[Callable[..., object], Any]] = {
 
 
 def outcome(call: Callable[[], object]) -> str:
-    """Return what a call gives, warns of or raises."""
+    """Return a call's result and warnings, or its error."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TwmdWarning)
         try:
@@ -245,7 +245,7 @@ def verified(**options: Any) -> Any:
 
 
 def stopped(**options: Any) -> Any:
-    """Score by the signature of a list of stop words that is not among the user's own."""
+    """Score with the signature of a stop list that the user does not have."""
     return Scorer(twmd_registry.parse_signature(SIGNED[0]).spec, **options).score(*TEXTS).score
 
 
@@ -334,7 +334,7 @@ PROGRESS: dict[str, tuple[Call, dict[str, Any], int]] = {
     "mbr.progress": (mbr, {"candidates": LISTS}, 5),
     "verify_record.progress": (verified, {}, len(PREDICTIONS)),
 }
-"""Functions, what they are called with, and how many segments that is."""
+"""Functions, their arguments, and the number of segments."""
 
 
 def test_every_optional_argument_of_a_public_function_is_in_a_table() -> None:

@@ -1,4 +1,4 @@
-"""Ensembles: the mean of their members, in every face."""
+"""Ensembles: the mean of their members, in every interface."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_ensemble_score_of_a_segment_is_the_weighted_mean_of_its_members() -> No
     assert found.score == pytest.approx(np.mean(found.scores))
 
 
-def test_part_of_one_member_does_not_stand_in_for_anothers(tmp_path: Path) -> None:
+def test_file_of_one_member_is_not_used_for_another(tmp_path: Path) -> None:
     adapter = shutil.copytree(packaged_adapters() / "stsb-siamese", tmp_path / "own")
     path = save(
         BASELINE, twmd_registry.load("sbert").fit_baseline(["a heron", "some bread", "rain"], pairs=6).content, tmp_path

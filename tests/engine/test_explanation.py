@@ -1,4 +1,4 @@
-"""`ScoreSet.explain`: the alignment that is shown is the one that was scored."""
+"""`ScoreSet.explain` shows the alignment that was scored."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_plan_has_the_exact_score_and_the_shares_as_its_sums(keys: dict[str, Any
         np.testing.assert_allclose(plan.sum(0), shown.reference_shares, atol=1e-6)
 
 
-def test_best_reference_is_shown_unless_another_is_asked_for() -> None:
+def test_best_reference_is_shown_unless_another_is_requested() -> None:
     found = twmd_registry.load("twmd").score(PREDICTIONS, REFERENCES)
     each = [found.explain(2, reference=k).score for k in range(3)]
     assert found.explain(2).score == max(each) == found.scores[2]
@@ -81,7 +81,7 @@ def test_links_of_equal_amounts_come_in_the_order_of_tokens() -> None:
     assert shown.links(most=5) == links[:5]
 
 
-def test_n_grams_read_as_their_tokens_and_pieces_as_they_are() -> None:
+def test_n_grams_are_shown_as_their_tokens_and_pieces_unchanged() -> None:
     shown = twmd_registry.load("moverscore", "wmd", ngram=3).score(["it unhooked"], ["it rained all day"]).explain(0)
     assert shown.hypothesis == ("it un ##ho", "un ##ho ##oked")
     assert shown.reference == ("it rained all", "rained all day")

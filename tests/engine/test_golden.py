@@ -110,9 +110,7 @@ def test_sbert_with_sentence_transformers_preset_matches_the_golden_cosine(pairs
 
 @pytest.mark.parametrize("release", ["v1", "v2"])
 @pytest.mark.parametrize("subwords", ["drop", "keep"])
-def test_stop_words_leave_out_the_pieces_that_moverscores_authors_leave_out(
-    release: str, subwords: str, tmp_path: Path
-) -> None:
+def test_stop_words_drop_the_same_pieces_as_moverscores_authors(release: str, subwords: str, tmp_path: Path) -> None:
     text, stop_words = "don't toss tofu to tover over overcaffeinated toes", {"to", "over", "don't", "tofu", "t"}
     (tmp_path / "stop.txt").write_text("\n".join(stop_words), encoding="utf-8")
     keys: dict[str, Any] = {"preset": f"moverscore-{release}", "subwords": subwords, "special": "none"}

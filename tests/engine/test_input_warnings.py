@@ -93,7 +93,9 @@ def test_every_row_counts_for_the_guard_and_the_first_of_the_script_is_named(
         twmd_registry.score(*texts, **keys)
 
 
-def test_any_language_warns_and_scores_alike_in_every_face(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_any_language_warns_and_scores_alike_in_every_interface(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     import evaluate
 
     with pytest.warns(TwmdWarning, match=r"100% of the letters .*Cyrillic.*these scores are not reliable\."):

@@ -140,7 +140,7 @@ def test_scores_stay_in_the_declared_range(score_as: ScoreAs, metric: MetricName
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_scoring_twice_by_a_scorer_or_its_copy_repeats_every_digit(texts: Texts, metric: str) -> None:
+def test_scoring_twice_with_a_scorer_or_its_copy_repeats_every_digit(texts: Texts, metric: str) -> None:
     few = [side[:4] for side in texts]
     scorer = twmd_registry.load(metric)
     first = scorer.score(*few)

@@ -1,4 +1,4 @@
-"""`mbr`: the utilities and choices of calls of `score`, from one encoding of every candidate."""
+"""`mbr`: utilities and choices equal those of calls of `score`, and every candidate is encoded once."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_scorer_takes_no_keys() -> None:
         mbr(CANDIDATES, load("twmd"), temperature=0.1)
 
 
-def test_result_can_be_made_again_from_its_signature(recwarn: pytest.WarningsRecorder) -> None:
+def test_result_can_be_reproduced_from_its_signature(recwarn: pytest.WarningsRecorder) -> None:
     result = mbr(CANDIDATES, "bertscore_centered", output="recall")
     again = mbr(CANDIDATES, result.signature)
     assert again.signature == result.signature

@@ -1,4 +1,4 @@
-"""Scorers in threads and forks, and closed by others while they are used, give the scores of new scorers."""
+"""Scorers in threads and forks, or closed by another thread during use, score like new ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONG = TEXTS[:3] * 20, TEXTS[3:] * 20  # enough for operators to run in parallel
 
 @pytest.fixture
 def two_threads() -> Iterator[None]:
-    """Compute by two threads, whatever the machine."""
+    """Compute with two threads on any machine."""
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     yield
@@ -37,7 +37,7 @@ def two_threads() -> Iterator[None]:
 
 @pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("parent", ["keeps its scorer", "has closed it", "has used torch itself"])
-def test_fork_of_a_process_that_has_computed_by_several_threads_scores(parent: str, bert: str) -> None:
+def test_fork_of_a_multithreaded_process_scores(parent: str, bert: str) -> None:
     given = load("twmd", model=bert, layer=2, centering="none")
     expected = pytest.approx(given.score(*LONG).scores, abs=1e-6)
     if parent != "keeps its scorer":
@@ -83,7 +83,7 @@ def test_threads_share_models_and_scorers_and_score_like_one_thread() -> None:
 
 
 @pytest.mark.parametrize("metric", ["trwmd", "stsscore"])
-def test_scorer_that_another_thread_closes_while_it_waits_uses_the_model_that_it_waited_for(
+def test_waiting_scorer_keeps_its_model_if_another_thread_closes_it(
     metric: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inference, "LOADED", WeakValueDictionary[Hashable, Any]())  # other tests keep models

@@ -1,4 +1,4 @@
-"""A part that the caller locates for a signature has the signed content, or scoring is refused."""
+"""Local files for a signature must have the signed content, or scoring is refused."""
 
 from __future__ import annotations
 

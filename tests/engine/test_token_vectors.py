@@ -1,4 +1,4 @@
-"""Token vectors where whole scores do not show a fault: single numbers of layers, means, and tokens that are dropped.
+"""Errors in token vectors that whole scores would not reveal: single numbers, means, and dropped tokens.
 
 tests/engine/test_whole_scores.py compares every aggregation, mean and n-gram with its formula.
 """
@@ -47,7 +47,9 @@ def test_high_power_of_small_numbers_is_not_lost_in_float32(power: str) -> None:
     seed=seeds,
     spread=st.sampled_from([0.1, 1.0, 4.0]),
 )
-def test_routing_is_algorithm_1_of_every_token(kernel: str, tokens: int, depth: int, seed: int, spread: float) -> None:
+def test_routing_follows_algorithm_1_for_every_token(
+    kernel: str, tokens: int, depth: int, seed: int, spread: float
+) -> None:
     z = layers(tokens, depth, seed=seed, spread=spread)
     wanted = [movers.routing(token, kernel) for token in z.numpy()]
     np.testing.assert_allclose(aggregate(z, Aggregation.parse(f"routing:{kernel}")), wanted, atol=1e-9)
@@ -68,7 +70,7 @@ def centered_alone(
 
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e4])
-def test_token_is_dropped_by_its_share_and_not_by_its_size(size: float) -> None:
+def test_tokens_are_dropped_by_relative_not_absolute_size(size: float) -> None:
     mean = torch.tensor([[3.0, -4.0, 12.0]]) * size
     vectors = torch.cat([mean, mean * (1 + 1e-7), mean * (1 + 1e-5), mean * 2])
     means = mean.expand(2, -1)
@@ -88,7 +90,7 @@ def test_zero_vector_has_no_direction(tokens: TokenVectors, centering: Centering
     assert bool(torch.isfinite(centered.vectors).all())
 
 
-def test_dropping_keeps_which_of_the_other_tokens_count(tokens: TokenVectors) -> None:
+def test_dropping_tokens_keeps_the_flags_of_the_others(tokens: TokenVectors) -> None:
     counted = torch.tensor([True, False, True, True, False, True, True, True, True, True, True])
     centered = centered_alone(tokens._replace(counted=counted), "sentence", "unit")
     assert centered.counted is not None

@@ -1,9 +1,9 @@
-"""Whole scores of random settings over all keys, beside their recomputation in plain numpy from the raw model.
+"""Whole scores of random settings over all keys, against their recomputation in plain numpy from the raw model.
 
-The recomputation is in float64. The program's float32 moves similarities by about 1e-7, which some settings make more
-of: small temperatures, Eq. 1, centering. Where a score is off by more than `TOLERANCE`, it is measured how much the
-exact score moves when hidden states and inner products are moved at random by `ROUNDING`; four times the most of eight
-times is allowed.
+The recomputation is in float64. The package's float32 moves similarities by about 1e-7, which some settings amplify:
+small temperatures, Eq. 1, centering. If a score is off by more than `TOLERANCE`, hidden states and inner products are
+perturbed at random by `ROUNDING`, eight times. The score may then differ by four times the largest change of the exact
+score.
 
 TWMD_ORACLE_SETTINGS is the number of settings; every one is drawn from its own seed.
 """
@@ -76,7 +76,7 @@ STOP_WORDS = ["the", "of", "and", "a", "walked", "don't"]
 
 
 def raw_model(folder: Path) -> whole.Model:
-    """Return what transformers says of one sequence at a time, in float64."""
+    """Return transformers' results for one sequence at a time, in float64."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     network = AutoModel.from_pretrained(folder, attn_implementation="eager").double().eval()
     normalize = tokenizer.backend_tokenizer.normalizer.normalize_str
@@ -102,7 +102,7 @@ def raw_model(folder: Path) -> whole.Model:
 
 
 class Bench:
-    """A model, raw and as the package knows it, with what was fitted for it."""
+    """A model, raw and as the package reads it, with the values fitted for it."""
 
     def __init__(self, name: str, folder: Path, home: Path) -> None:
         self.name, self.raw, self.home = name, raw_model(folder), home
@@ -143,7 +143,7 @@ def benches(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Bench]:
 
 
 def shaken(model: whole.Model, seed: int) -> whole.Model:
-    """Return the same model, off by rounding: in its hidden states, and in the inner products of vectors."""
+    """Return the same model with rounding errors in its hidden states and inner products."""
     draw = np.random.default_rng(seed)
 
     @cache

@@ -13,7 +13,9 @@ from twmd_registry.cli import main
 
 @pytest.fixture
 def run(capsys: Capture) -> Run:
-    """Run a line after ``python -m experiments``, with further words unchanged; return status, output and errors."""
+    """Run a line after ``python -m experiments``, with additional arguments unchanged; return status, output and
+    errors.
+    """
 
     def call(line: str, *words: str) -> tuple[int, str, str]:
         capsys.readouterr()

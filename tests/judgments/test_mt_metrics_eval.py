@@ -50,7 +50,7 @@ def test_missing_translations_are_missing_values(tmp_path: Path) -> None:
     assert (rated.predictions, rated.references, rated.source) == (["a one"], ["ref one"], [""])
 
 
-def test_json_lines_hold_the_same_texts_as_plain_lines(tmp_path: Path) -> None:
+def test_json_lines_have_the_same_texts_as_plain_lines(tmp_path: Path) -> None:
     scores = "A.1\t0\nA.1\t-1\nA.1\t-2\nrefB\t0\nrefB\t0\nrefB\t0\n"
     texts: dict[str, tuple[str, list[str | None]]] = {
         "sources/zh-en.jsonl": ("source", ["eins", None, "drei\nvier"]),

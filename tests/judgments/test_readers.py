@@ -165,7 +165,7 @@ def test_items_belong_to_a_group_and_have_one_rating_per_system(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
-def test_every_format_holds_the_same_data(suffix: str, tmp_path: Path) -> None:
+def test_every_format_has_the_same_data(suffix: str, tmp_path: Path) -> None:
     result = read_table(stored(tmp_path, suffix, ROWS), **COLUMNS)
     assert result.predictions == ["The heron waits.", "No\u2028bread."]
     assert result.references == ['A heron, "grey".', "Bread is gone."]

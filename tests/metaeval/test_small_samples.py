@@ -94,7 +94,7 @@ def files(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("options", ["-m chrf --paired-ar --paired-ar-n 20", "-m sbert --confidence"])
-def test_score_warns_of_few_segments_and_refuses_a_single_segment(options: str, files: None, run: Run) -> None:
+def test_score_warns_about_few_segments_and_refuses_a_single_segment(options: str, files: None, run: Run) -> None:
     status, _, err = run(f"score ref29.txt -i a29.txt b29.txt {options}")
     assert (status, err) == (0, f"twmd: warning: {WARNING}: n = 29.\n")
     status, out, err = run(f"score ref1.txt -i a1.txt b1.txt {options}")

@@ -1,4 +1,4 @@
-"""Linear layers by oneDNN are linear layers."""
+"""Linear layers on oneDNN equal torch's."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_torch_without_onednn_is_left_alone(without: str, monkeypatch: pytest.Mo
 
 
 @needs_onednn
-def test_encoder_multiplies_by_onednn(bert: str, products: list[int], layouts: list[int]) -> None:
+def test_encoder_multiplies_with_onednn(bert: str, products: list[int], layouts: list[int]) -> None:
     encoder = Encoder(find_model(bert), None, "float32", torch.device("cpu"))
     assert all(layer.kept is None for layer in encoder.network.modules() if isinstance(layer, OneDnnLinear))
     products.clear()

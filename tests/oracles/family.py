@@ -67,7 +67,7 @@ def sinkhorn(
 
 
 def balancing(s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float) -> np.ndarray:
-    """Return what has to be added to the columns of S, so choosing rows sum up to b over all of a.
+    """Return the offsets to add to the columns of S so that the rows' choices sum to b.
 
     It is the minimum of the convex ``T sum_i a_i log sum_j b_j exp((S_ij + v_j) / T) - b v``, which Newton's method
     finds: from a high temperature down, since the minimum at one is a good start at the next.

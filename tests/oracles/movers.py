@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 
 def emd(cost: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
-    """Return the least that it costs to move the weights `a` onto the weights `b`, both scaled to a sum of one."""
+    """Return the minimum cost of moving the weights `a` onto the weights `b`, both scaled to a sum of one."""
     n, m = cost.shape
     rows, columns = np.kron(np.eye(n), np.ones(m)), np.kron(np.ones(n), np.eye(m))
     solved = linprog(
@@ -20,7 +20,7 @@ def emd(cost: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
 
 
 def cost(x: np.ndarray, y: np.ndarray, distance: str) -> float:
-    """Return what it costs to move one unit vector onto another."""
+    """Return the cost of moving one unit vector onto another."""
     squared = _squared(x, y)
     if distance == "similarity":
         return 1 - float(x @ y)
@@ -85,7 +85,7 @@ def _slope(x: float, kernel: str) -> float:
 
 
 def ngrams(vectors: np.ndarray, weights: list[float] | None, n: int) -> tuple[np.ndarray, list[float]]:
-    """Return all windows of n neighbouring tokens of one text, and what they weigh."""
+    """Return all windows of n adjacent tokens of a text, and their weights."""
     weigh = [1.0] * len(vectors) if weights is None else weights
     width = min(n, len(vectors))
     rows, totals = [], []

@@ -5,10 +5,10 @@ Written from the papers and from the documentation of the keys. A setting is a p
 signature; a key that is left out does nothing. Only the model comes from outside: its tokens of a text, and its hidden
 states of a sequence of tokens.
 
-A blank reference beside another is none. Where the papers say nothing, this is the rule: an empty text adds no token to
-a mean, and is a document of its special tokens for idf; means do not weigh tokens by idf; windows all have the same
-size, so the last one begins where that makes it end with the text; an n-gram weighs what its tokens weigh, and 1 where
-tokens have no idf or all have the idf 0; where nothing is left of a text, or its C(X, X) is not positive, it scores 1
+A blank reference next to another is ignored. Where the papers are silent, these are the rules: an empty text adds no
+token to a mean, and is a document of its special tokens for idf; means do not weigh tokens by idf; windows all have the
+same size, so the last one begins where that makes it end with the text; an n-gram has the sum of its tokens' weights,
+or 1 if tokens have no idf or all have idf 0; a text with nothing left, or whose C(X, X) is not positive, scores 1
 against the same text and 0 against any other.
 """
 
@@ -54,14 +54,14 @@ class Model:
 
     tokenize: Callable[[str], Tokens]
     hidden: Callable[[tuple[int, ...]], np.ndarray]  # of token ids; shape (layers + 1, tokens, dimensions)
-    limit: int  # the most tokens that it reads
-    unknown: str  # the piece that stands for what its vocabulary lacks
+    limit: int  # the maximum number of tokens
+    unknown: str  # the piece for out-of-vocabulary text
     products: Callable[[np.ndarray, np.ndarray], np.ndarray] = lambda x, y: x @ y.T
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """What was prepared from other texts."""
+    """Values fitted on other texts."""
 
     stopwords: Sequence[tuple[str, ...]] = ()  # Each as the tokenizer's pieces of it
     stop_pieces: Sequence[str] = ()  # The same words as they are written
@@ -71,8 +71,9 @@ class Fitted:
 
 
 class Units(NamedTuple):
-    """What is compared of a text: vectors (n, d), weights (n,), and which of them count in averages (the others are
-    partners only)."""
+    """The compared units of a text: vectors (n, d), weights (n,), and which of them count in averages (the others are
+    only partners).
+    """
 
     vectors: np.ndarray
     weights: np.ndarray
@@ -80,7 +81,7 @@ class Units(NamedTuple):
 
 
 class Score(NamedTuple):
-    """One number per segment; a one-sided metric's score stands in all three."""
+    """One number per segment; a one-sided metric has its score in all three."""
 
     precision: np.ndarray
     recall: np.ndarray
@@ -179,7 +180,7 @@ class _Recomputation:
         return all(self.model.tokenize(text).special)
 
     def _selected(self, text: str) -> tuple[list[int], list[bool]]:
-        """Return the places of the tokens that take part, and which of them count."""
+        """Return the positions of the tokens to compare, and which of them count."""
         tokens, _ = self.read(text)
         special = self.key("special", "none")
         out = self.left_out(tokens)
@@ -253,7 +254,7 @@ class _Recomputation:
         return np.mean(rows, axis=0) if rows else np.zeros(self.read(self.predictions[0])[1].shape[2])
 
     def background_mean(self, layer: int) -> np.ndarray:
-        """Return the mean over whole texts: only which special tokens take part is the setting's."""
+        """Return the mean over whole texts; the setting only selects special tokens."""
         rows = list[np.ndarray]()
         for text in self.fitted.background:
             tokens, states = self._read(text, "cut")
@@ -294,11 +295,11 @@ class _Recomputation:
         ]
 
     def apart(self, piece: str) -> bool:
-        """Return whether a token stands for text that the vocabulary lacks, and is compared by that text."""
+        """Return whether a token represents out-of-vocabulary text and is compared by that text."""
         return piece == self.model.unknown and self.key("unknown", "keep") == "apart"
 
     def weights(self, text: str, side: str) -> list[float] | None:
-        """Return the idf of the tokens that take part; none where all count the same."""
+        """Return the idf of the tokens to compare; none if all count the same."""
         kind = self.key("idf", "none").partition(":")[0]
         if kind == "none":
             return None
@@ -399,7 +400,7 @@ def is_punctuation(character: str) -> bool:
 
 
 def direction(written: str, width: int) -> np.ndarray:
-    """Return the vector of signs that stands for a string: the bits of SHAKE-256 of its BLAKE2b hash."""
+    """Return the vector of signs that represents a string: the bits of SHAKE-256 of its BLAKE2b hash."""
     code = bytearray(hashlib.blake2b(written.strip().encode(), digest_size=8).digest())
     code[-1] |= 1  # no string has the number 0
     digest = hashlib.shake_256(bytes(code)).digest((width + 7) // 8)

@@ -1,4 +1,4 @@
-"""A None or blank reference beside another one is missing in every input format."""
+"""A None or blank reference next to another is ignored in every input format."""
 
 from __future__ import annotations
 

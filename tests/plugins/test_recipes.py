@@ -1,4 +1,4 @@
-"""Recipes of docs/recipes.md, with the real frameworks, whose pins conflict with ours: ``make faces`` runs them."""
+"""Recipes of docs/recipes.md, with the real frameworks, whose pins conflict with ours: ``make recipes`` runs them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Expected = Callable[[list[str], list[str]], dict[str, Any]]
 def needs(package: str) -> pytest.MarkDecorator:
     """Skip if a package is not installed; fail if it is installed but cannot be imported."""
     missing = importlib.util.find_spec(package) is None
-    return pytest.mark.skipif(missing, reason=f"its pins conflict with others: make faces installs {package}")
+    return pytest.mark.skipif(missing, reason=f"its pins conflict with others: make recipes installs {package}")
 
 
 @pytest.mark.parametrize("name", ["deepeval", "lighteval", "mbrs"])

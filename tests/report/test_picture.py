@@ -163,7 +163,7 @@ def test_impossible_picture_is_refused_and_writes_nothing(tmp_path: Path, monkey
     draw(sized(2, 2), tmp_path / "picture.html")
 
 
-def test_missing_characters_are_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_characters_trigger_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alignment_picture, "_installed_fonts", list)
     draw(aligned(("\u732b", "word"), ("word", "cat")), tmp_path / "picture.svg")
     with pytest.warns(UserWarning, match="Glyph 29483 .* missing from font"):

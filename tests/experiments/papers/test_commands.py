@@ -40,7 +40,7 @@ SENTENCES = [
 
 @pytest.fixture
 def papers(folder: Path) -> Path:
-    """Return a folder with STS-B, MRPC and WMT22, made up; no QQP."""
+    """Return a folder with made-up STS-B, MRPC and WMT22 data, without QQP."""
     papers = folder / "data"
     for name in ("stsb", "mrpc"):
         (papers / name).mkdir(parents=True)
@@ -88,7 +88,7 @@ def test_study_writes_tables_and_figures_and_names_missing_data(
     assert (out / "sts-b.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_json_holds_every_table_and_a_set_of_one_class_has_no_area(papers: Path, run: Run) -> None:
+def test_json_has_every_table_and_a_single_class_has_no_roc_area(papers: Path, run: Run) -> None:
     write_mrpc(papers, [f"1\t1\t2\t{a}\t{b}" for a, b in zip(SENTENCES, SENTENCES[::-1], strict=True)])
     printed = json.loads(run("study stsscore --data-dir data -o out --format json")[1])
     assert list(printed) == TABLES
@@ -175,7 +175,7 @@ def test_numbers_are_written_in_full_with_their_signatures(command: str, tmp_pat
     assert printed["signatures"] == signatures
 
 
-def test_diagnosis_is_drawn_for_no_and_all_centerings(
+def test_diagnosis_is_drawn_without_and_with_every_centering(
     command: str, years: Path, tiny_encoder: Callable[[str], Path], tmp_path: Path, run: Run
 ) -> None:
     corpus = list(dict.fromkeys(read_wmt(years / "wmt" / "wmt16.jsonl").references))

@@ -82,7 +82,7 @@ def scores_of(rated: RatedSegments, model: str, adapter: Path | None) -> np.ndar
     return np.array(twmd_registry.score(rated.predictions, rated.references, "twmd", **keys).scores)
 
 
-def test_batch_is_of_one_group_and_holds_whole_segments() -> None:
+def test_batch_has_whole_segments_of_one_group() -> None:
     rated = words_of(200, 1)
     batches = Batches([Weighted("a", rated, 1.0), Weighted("b", rated, 0.0)], 12, seed=1)
     drawn = [batches.draw(step) for step in range(20)]
@@ -115,7 +115,9 @@ def test_every_error_changes_the_text_and_lowers_the_rating() -> None:
     assert len(add_rows(rated, errors).system or []) == 40 + len(errors.predictions)
 
 
-def test_parts_share_no_document_and_exclude_held_out_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_splits_have_no_document_in_common_and_exclude_held_out_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     line = '{{"lang": "de-en", "system": "{s}", "document": "d{d}", "segment": 1, "candidate": "text {d} {s}", '
     line += '"reference": "whole {d}", "score": {d}.5}}\n'
     (tmp_path / "a.jsonl").write_text("".join(line.format(d=d, s=s) for d in range(40) for s in "xy"))
