@@ -92,7 +92,7 @@ def test_service_scores_against_sources(wanted: dict[str, Any]) -> None:
     async def answer() -> list[Any]:
         async with service.running():
             calls = service.score(PREDICTIONS, sources=SOURCES), service.align(PREDICTIONS[0], SOURCES[0])
-            refused = service.score(PREDICTIONS, sources=["x" * 101, "y"]), service.score(PREDICTIONS, REFERENCES)
+            refused = service.score(PREDICTIONS, sources=["x" * 101, "y"]), service.score(PREDICTIONS, [*REFERENCES])
             return [*await asyncio.gather(*calls, *refused, return_exceptions=True)]
 
     scored, aligned, long, missing = asyncio.run(answer())

@@ -20,7 +20,8 @@ import uvicorn
 from tests.conftest import Texts
 from tests.processes import PATIENCE
 from twmd_registry.serve.connection import Connection
-from twmd_registry.serve.service import Service, make_app
+from twmd_registry.serve.http import make_app
+from twmd_registry.serve.service import Service
 
 JSON = {"Content-Type": "application/json"}
 

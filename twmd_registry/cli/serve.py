@@ -39,7 +39,9 @@ def serve_command(arguments: Arguments) -> int:
     for name in NEEDED:
         if importlib.util.find_spec(name) is None:
             raise missing_extra(f"the service needs {name}", "serve")
-    from twmd_registry.serve.service import Service, read_key, serve_http, serve_mcp
+    from twmd_registry.serve.http import read_key, serve_http
+    from twmd_registry.serve.service import Service
+    from twmd_registry.serve.tools import serve_mcp
 
     names = [metric.name for metric in arguments.requested]
     scorers = dict(zip(names, make_scorers(arguments.requested, options_of(arguments)), strict=True))
