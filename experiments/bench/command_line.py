@@ -1,4 +1,4 @@
-"""The pace of ``twmd score``, the baseline of the integrations."""
+"""The pace of ``twmd score``, the baseline for the integrations."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 
 def measure_command_line(folder: Path, predictions: list[str], references: list[str]) -> tuple[float, float, float]:
-    """Return wall and processor seconds of ``twmd score``, both without the seconds that the first pair takes alone,
-    which are start and loading; and the score.
+    """Return wall and processor seconds of ``twmd score``, without those of a single pair (start-up and loading), and
+    the score.
     """
     first, start, _ = _score(folder, predictions[:1], references[:1])
     seconds, busy, score = _score(folder, predictions, references)

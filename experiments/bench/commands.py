@@ -1,4 +1,4 @@
-"""``bench``: runs one of the benchmarks of this folder."""
+"""``bench``: run one of the benchmarks in this folder."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Who takes part in the benchmark, one at a time: ``contestants NAME MODEL LAYER DEVICE PAIRS`` prints its measurement
-as JSON.
+"""The programs in the benchmark: ``contestants NAME MODEL LAYER DEVICE PAIRS`` measures one and prints JSON.
 
 Each runs in a separate process, so its peak memory can be measured. Models are loaded, and a few texts are scored,
 before the clock starts.
@@ -48,12 +47,12 @@ class Setting(NamedTuple):
 
     @property
     def batch(self) -> int:
-        """Return texts per batch for programs that count texts: what suits the device."""
+        """Texts per batch for programs that batch by number of texts, suitable for the device."""
         return BATCH * (1 if torch.device(self.device).type == "cpu" else ACCELERATOR_TOKENS // CPU_TOKENS)
 
 
 def bare(setting: Setting) -> Run:
-    """Transformers alone: distinct texts, sorted, padded batches, to the layer that the metrics read."""
+    """Only transformers: distinct texts in sorted, padded batches, up to the layer that the metrics read."""
     from transformers import AutoModel, AutoTokenizer
 
     network, tokenizer = (
@@ -77,7 +76,7 @@ def bare(setting: Setting) -> Run:
 
 
 def sentence_transformers(setting: Setting) -> Run:
-    """sentence-transformers' encode of all distinct texts, to the same layer: a pooled vector each, no score."""
+    """sentence-transformers' encode of all distinct texts, up to the same layer: one pooled vector each, no score."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.models import Pooling, Transformer
 
@@ -103,7 +102,7 @@ def bert_score(setting: Setting, *, dtype: torch.dtype = torch.float32) -> Run:
 
 
 def modern_bert_score(setting: Setting) -> Run:
-    """modern-bert-score on the same model, cut to the layer, which is how its own models are made."""
+    """modern-bert-score on the same model, truncated at the layer, like its own models."""
     from modern_bert_score import BertScore
 
     scorer: Any = BertScore(setting.model, device=setting.device)
@@ -129,7 +128,7 @@ def torchmetrics(setting: Setting) -> Run:
 
 
 def ours(setting: Setting, metrics: tuple[str, ...] = ("twmd",), dtype: Dtype = "float32") -> Run:
-    """Return some metrics together."""
+    """Return several metrics that are scored together."""
 
     def scorer(metric: str) -> Scorer:
         keys: dict[str, Any] = {"ngram": 1} if metric == "moverscore" else {}
@@ -161,7 +160,7 @@ CONTESTANTS: dict[str, Callable[[Setting], Run]] = {
     "torchmetrics BERTScore": torchmetrics,
     "sentence-transformers encode": sentence_transformers,
 }
-"""By name, in the order of the table; ``moverscore`` is of single tokens."""
+"""Programs by name, in the order of the table; ``moverscore`` moves single tokens."""
 
 
 class Measured(NamedTuple):
@@ -169,7 +168,7 @@ class Measured(NamedTuple):
 
     Attributes:
         seconds: Time of the whole run.
-        megabytes: Peak of main memory, or on an accelerator of its memory.
+        megabytes: Peak memory: main memory, or an accelerator's.
     """
 
     seconds: float
@@ -193,9 +192,7 @@ def _wait(device: str) -> None:
 
 
 def peak_megabytes(device: str) -> float:
-    """Largest resident memory of this process (ru_maxrss would not do: a child starts with its parent's), or of its
-    accelerator's.
-    """
+    """Peak resident memory of this process or its accelerator. ru_maxrss would include the parent's."""
     if device.startswith("cuda"):
         return torch.cuda.max_memory_allocated() / 1e6
     status = Path("/proc/self/status").read_text(encoding="utf-8")

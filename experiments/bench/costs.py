@@ -1,4 +1,4 @@
-"""What a billion pairs cost on Ray, by arithmetic from measured rates: the numbers of docs/large-data.md."""
+"""The cost of a billion pairs on Ray, extrapolated from measured rates: the numbers of docs/large-data.md."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from twmd_registry.scale.runner import BLOCK_BYTES
 PAIRS = 1_000_000_000
 HOUR = 3600
 ENCODE_ON_CORE = 371 / 2
-"""Pairs per second of a core by `twmd` (MiniLM to layer 4, float32); experiments/LOG.md, 2026-11-22."""
+"""Pairs per second of a core with `twmd` (MiniLM to layer 4, float32); experiments/LOG.md, 2026-11-22."""
 ENCODE_ON_GPU = 3920 / 0.1
 """Pairs per second that an H200 computes, tokenisation and other Python left out; experiments/LOG.md, 2026-11-26."""
 TOKENISE, READ, WRITE = 7_054, 12_986, 528_528
 """Pairs per second of a core, of news sentences: tokenised, read from JSON lines with all checks, and written as
-Parquet; two cores of an AMD EPYC beside much other work, seconds of the processor; 2026-11-27.
+Parquet; processor time on two cores of a busy AMD EPYC; 2026-11-27.
 """
 BYTES_IN, BYTES_IN_MEMORY, BYTES_OUT, BYTES_OF_ID = 332, 371, 162, 8
 """Bytes of a pair: in JSON lines, in Ray's object store with scores, in the output, and in a checkpoint in memory."""
 FILTER_FACTOR = 1.5
-"""Ray reserves so many times the checkpoint for every actor that leaves out rows of an earlier run."""
+"""Ray reserves this many times the checkpoint for every actor that skips rows of an earlier run."""
 
 
 class Cluster(NamedTuple):

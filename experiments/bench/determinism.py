@@ -1,8 +1,8 @@
-"""How much settings of a process change scores: ``python -m experiments bench determinism [OTHER_PYTHON ...]``.
+"""How much process settings change scores: ``python -m experiments bench determinism [OTHER_PYTHON ...]``.
 
-Five presets score the first 200 pairs of WMT17 in a process of its own per setting; the table has the largest
-difference of a score from the first setting. Further interpreters, with other versions of Python and of the libraries,
-are settings, too; this package must be installed there.
+Five presets score the first 200 pairs of WMT17, with a separate process per setting. The table has the largest
+difference of a score from the first setting. Other interpreters, with other versions of Python and libraries, are
+additional settings; this package must be installed there.
 """
 
 from __future__ import annotations

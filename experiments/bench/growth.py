@@ -1,7 +1,7 @@
 """How time and memory grow with the number of pairs: ``python -m experiments bench growth 100000 1000000``.
 
-For every metric, a tiny model with random weights scores distinct pairs of 6 words: the texts and all that is kept of
-them are measured, not the encoder.
+For every metric, a tiny model with random weights scores distinct pairs of 6 words, which measures the texts and their
+data rather than the encoder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def make_texts(number: int, shift: int) -> list[str]:
 
 
 def measure(metric: str, number: int, folder: str) -> None:
-    """Score pairs; print seconds and megabytes of the process: with the model, with the texts, and at most."""
+    """Score pairs; print seconds and the process's megabytes: with the model, with the texts, and the peak."""
     keys = f"model={folder}/regressor;scale=5" if metric == "stsscore" else f"model={folder}/encoder;layer=2"
     is_mean = metric == "ensemble"
     scorer = load(f"ensemble(twmd;{keys},sbert;{keys})" if is_mean else spec_with_keys(f"{metric};{keys}"))

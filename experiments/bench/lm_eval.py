@@ -1,6 +1,6 @@
-"""Pairs per second of a task of lm-evaluation-harness that twmd scores, beside the command line on the same texts: of
-our scoring in it, and of everything after the model's answers (lm_eval compiles its templates for every document, and
-draws the bootstrap of the standard error).
+"""Pairs per second of an lm-evaluation-harness task scored with twmd, compared with the command line on the same texts:
+for our scoring, and for everything after the model's answers (lm_eval compiles its templates for every document, and
+bootstraps the standard error).
 
 Run by ``make bench``, or alone: ``python -m experiments bench lm_eval PAIRS TRIALS``.
 """
@@ -35,8 +35,8 @@ metric_list: [{metric: twmd, aggregation: !function twmd_registry.plugins.lm_eva
 
 
 def measure_task(folder: Path, predictions: list[str], references: list[str]) -> tuple[float, float, float, float]:
-    """Return wall and processor seconds from the model's answers to the results; the score; and the
-    seconds of our scoring.
+    """Return wall and processor seconds from the model's answers to the results, the score, and the seconds of our
+    scoring.
     """
     from lm_eval.evaluator import evaluate
     from lm_eval.models.dummy import DummyLM

@@ -3,7 +3,7 @@
 Every score must come back, in order, and memory must stay flat.
 
 ``python -m experiments bench load FOLDER``. The model is BERT with three layers of random weights and 20 words
-(`tests.tiny`): the load is on everything but the encoder.
+(`tests.tiny`), so everything but the encoder is under load.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from twmd_registry.scale.runner import SPARE_CPUS
 
 CLIENTS, PAIRS_OF_REQUEST, SAMPLE, INTERVAL_S, MAX_RUNS = 8, 4, 1000, 2.0, 20
 DRIVER_DIES = 2
-"""The number of the killed worker with which the driver is killed, too."""
+"""Number of the killed worker after which the driver is killed too."""
 TOLERANCE = 1e-6
 METRIC = ["-m", "twmd", "--set", "model=tiny", "layer=2", "centering=none"]
 
 
 def make_pairs(number: int, longest: int) -> Iterator[dict[str, str]]:
-    """Yield different pairs of 5 words or more, drawn by a fixed seed; a reference begins with its number."""
+    """Yield distinct pairs of 5 words or more, drawn with a fixed seed; a reference begins with its number."""
     draw = random.Random(number)
     for i in range(number):
         words = [WORDS[i // len(WORDS) ** k % len(WORDS)] for k in range(5)] + draw.choices(
@@ -80,7 +80,7 @@ def command(*arguments: str) -> list[str]:
 
 
 def score_lines(name: str) -> np.ndarray:
-    """Score a table by the command line; return the score of every row."""
+    """Score a table with the command line; return the score of every row."""
     with (
         Path("scores").open("wb") as out,
         subprocess.Popen(command("-i", name, "-sl", "-w", "16"), stdout=out) as run,
@@ -91,8 +91,8 @@ def score_lines(name: str) -> np.ndarray:
 
 
 def score_on_ray(ray: int, seconds: float, workers: int) -> np.ndarray:
-    """Score all on Ray while a worker is killed every so many seconds, and the driver once; return the scores in the
-    order of rows. A run that ends is resumed.
+    """Score all pairs on Ray while a worker is killed every few seconds, and the driver once; return the scores in row
+    order. A run that ends is resumed.
     """
     import pyarrow.parquet
 
@@ -158,7 +158,7 @@ def find_workers(ray: int) -> list[psutil.Process]:
 
 
 def score_by_service(lines: list[str], requests: int) -> np.ndarray:
-    """Send pairs to ``twmd serve`` by several clients at once; return their scores."""
+    """Send pairs to ``twmd serve`` from several clients at once; return their scores."""
     bodies = []
     for i in range(requests):
         rows = [json.loads(lines[(i * PAIRS_OF_REQUEST + k) % len(lines)]) for k in range(PAIRS_OF_REQUEST)]
@@ -183,7 +183,7 @@ def score_by_service(lines: list[str], requests: int) -> np.ndarray:
 
 
 def compare(what: str, found: np.ndarray, expected: np.ndarray) -> None:
-    """Print how far scores are from those expected, and refuse a difference."""
+    """Print the largest deviation from the expected scores; raise an error if it is too large."""
     assert found.shape == expected.shape, (found.shape, expected.shape)
     far = float(np.abs(found - expected).max())  # NaN for a missing score
     print(f"{what}: {len(found):,} scores, at most {far:.1e} from the command line's", flush=True)
@@ -191,7 +191,7 @@ def compare(what: str, found: np.ndarray, expected: np.ndarray) -> None:
 
 
 def score_alone(lines: list[str]) -> np.ndarray:
-    """Score all by the command line, and some of them alone; return the scores of all."""
+    """Score all pairs with the command line, and some separately; return the scores of all."""
     scores = score_lines("all.jsonl")
     chosen = sorted(random.Random(0).sample(range(len(lines)), min(SAMPLE, len(lines))))
     Path("some.jsonl").write_text("".join(f"{lines[i]}\n" for i in chosen), encoding="utf-8")

@@ -1,7 +1,7 @@
 """Evaluations in a training loop: ``python -m experiments bench loop [EVALUATIONS ROWS]`` (50 of 1,000 rows).
 
-A Seq2SeqTrainer with `make_compute_metrics` evaluates the same references again and again, with other generated texts
-each time. Its model only replays recorded ids, so only the metric and decoding take time.
+A Seq2SeqTrainer with `make_compute_metrics` evaluates the same references again and again, with different generated
+texts each time. Its model only replays recorded ids, so only the metric and decoding take time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main(evaluations: int = 50, rows: int = 1000) -> None:
     labels = tokenizer(references, truncation=True)["input_ids"]
 
     def generated(number: int) -> Dataset:
-        # Without one word, another in every evaluation, no text comes twice.
+        # Each evaluation drops a different word, so no text occurs twice.
         texts = [" ".join(word for i, word in enumerate(text.split()) if i != number) for text in predictions]
         return Dataset.from_dict({"input_ids": tokenizer(texts, truncation=True)["input_ids"], "labels": labels})
 

@@ -1,8 +1,8 @@
 """Pairs per second of choosing among candidates: ``mbr``, calls of ``score`` for every pair, and bert_score in a loop.
 
-Run by ``make bench``, or alone: ``python -m experiments bench mbr SEGMENTS CANDIDATES TRIALS``. Seconds are the
-processor's, of all threads; with OMP_NUM_THREADS=1 every contestant has one thread. The contestants take turns in every
-trial; those that are slow get a single segment, a new one in every trial, some of them 16 candidates of it.
+Run by ``make bench``, or alone: ``python -m experiments bench mbr SEGMENTS CANDIDATES TRIALS``. Seconds are processor
+time of all threads; with OMP_NUM_THREADS=1 every contestant has one thread. The contestants take turns in every trial.
+Slow ones get a single segment, a new one in every trial, some with only 16 candidates.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Lists = list[list[str]]
 
 
 def make_candidates(segments: int, number: int) -> tuple[str, Lists]:
-    """Return the name of the texts, and some candidates per segment: its reference with words exchanged."""
+    """Return the name of the texts, and candidates per segment: its reference with words exchanged."""
     name, _, references = benchmark_pairs(segments)
     draw = random.Random(0)
 

@@ -1,9 +1,9 @@
 """MoverScore against its original's loop, and the cost of exact transport relative to the encoder: ``python -m
 experiments.bench.movers [PAIRS]``.
 
-The original (first release) is written down here again on current libraries: every hidden layer of every text, minimum,
-mean and maximum of the last five, one matrix of distances between all tokens of both texts, an exact solver, one pair
-after the other. Its own way is to encode 256 texts at once; with ``batch 1`` the encoder, too, sees one pair at a time.
+The original (first release) is reimplemented on current libraries: every hidden layer of every text, minimum, mean and
+maximum of the last five, one matrix of distances between all tokens of both texts, and an exact solver, pair by pair.
+It encodes 256 texts at once; with ``batch 1`` the encoder also gets one pair at a time.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 bert_score. On a GPU ``python -m experiments bench pace --shape
 roberta-large --device cuda --pairs 138000``.
 
-A round measures each contestant once, and ratios are taken within a round: what else the machine does for some minutes
-falls on all of them. The table has the median of the rounds, and the smallest and largest ratio.
+A round measures each contestant once, and ratios are taken within a round, so other load on the machine affects all of
+them. The table has the median of the rounds, and the smallest and largest ratio.
 """
 
 from __future__ import annotations
@@ -38,13 +38,12 @@ SHAPES: dict[str, tuple[dict[str, int], int]] = {
 }
 ROBERTA, _ = SHAPES["roberta-large"]
 SHAPES["bert_score's default"] = ROBERTA | {"vocab_size": 50265}, 17
-"""Sizes of encoders that are made with random weights (speed does not depend on weights), and the layer that the TWMD
-paper reads.
+"""Sizes of encoders with random weights (speed does not depend on weights), and the layer that the TWMD paper reads.
 """
 REAL = {"minilm": EMBEDDED_MODEL, "multilingual": MULTILINGUAL_MODEL}
 """Models that come as packages."""
 BARE, PEER = "bare encoder", "bert_score"
-"""Contestants in every table, with which others are compared."""
+"""Contestants in every table, as the basis of comparison."""
 ROUNDS = 3
 QUICK = ["twmd", "all four dense", "sentence-transformers encode"]
 QUICK_PAIRS = 400
@@ -52,7 +51,7 @@ QUICK_PAIRS = 400
 
 @contextmanager
 def model_of(shape: str) -> Iterator[tuple[str, int]]:
-    """Yield the folder of an encoder and the layer to read: a model of a package, or one with random weights and the
+    """Yield the folder of an encoder and the layer to read: a packaged model, or one with random weights and the
     embedded model's tokenizer.
     """
     if shape in REAL:
@@ -79,7 +78,7 @@ def run(name: str, setting: Setting, pairs: int) -> Measured:
 
 
 def spread(ratios: list[float]) -> str:
-    """Return the median of some ratios, and with several of them the smallest and the largest."""
+    """Return the median of ratios and, if there are several, the smallest and the largest."""
     around = f" ({min(ratios):.2f} to {max(ratios):.2f})" if len(ratios) > 1 else ""
     return f"{median(ratios):.2f}{around}"
 

@@ -1,8 +1,8 @@
-"""Where the wall time of ``twmd score`` goes, from start to end: ``python -m experiments bench profile``.
+"""Profile the wall time of ``twmd score`` from start to end: ``python -m experiments bench profile``.
 
-A thread looks at the stacks of all others every few milliseconds. What is computed in the thread that encodes counts;
-where it waits, or has ended, the main thread's. Operators of torch run without Python's lock, so the
-thread sees them, line by line.
+A thread samples the stacks of all others every few milliseconds. The encoding thread's frame counts, or the main
+thread's while the former waits or has ended. torch's operators release Python's lock, so the sampling sees them line by
+line.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ WAITING = ("threading.py", "concurrent/futures", "queue.py")
 
 
 def part_of(frame: FrameType | None) -> str | None:
-    """Return what a thread computes, or None if it waits."""
+    """Return the part that a thread computes; None if it waits."""
     if frame is not None and frame.f_code.co_filename.endswith(WAITING[0]) and "acquire" in _line(frame):
         return None
     if frame is not None and any(name in frame.f_code.co_filename for name in WAITING[1:]):
@@ -116,7 +116,7 @@ def main() -> None:
     if sys.argv[1:2] == ["--observe"]:
         observe(sys.argv[2:])
         return
-    from experiments.bench.texts import (  # takes time to import that is not the command's
+    from experiments.bench.texts import (  # its import time is not part of the command
         PAIRS,
         benchmark_pairs,
         print_table,

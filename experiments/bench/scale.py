@@ -1,4 +1,4 @@
-"""Pairs per second of the Ray engine on local files, and what a billion pairs would take at that pace."""
+"""Pairs per second of the Ray engine on local files, and the time for a billion pairs at that pace."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ HOUR = 3600
 
 
 def write_pairs(path: Path, number: int) -> None:
-    """Synthetic pairs of the lengths of news sentences, as JSON lines."""
+    """Write synthetic pairs as long as news sentences, as JSON lines."""
     with path.open("w", encoding="utf-8") as file:
         for prediction, reference in zip(*synthetic_pairs(number), strict=True):
             file.write(json.dumps({"prediction": prediction, "reference": reference}) + "\n")
 
 
 def run(number: int, workers: int) -> ScoredDataset:
-    """Score pairs by twmd, default preset; the time includes starting Ray and workers, loading models."""
+    """Score pairs with twmd's default preset; the time includes starting Ray and workers and loading models."""
     with tempfile.TemporaryDirectory() as folder:
         write_pairs(Path(folder) / "pairs.jsonl", number)
         return score_files(["twmd"], [f"{folder}/pairs.jsonl"], f"{folder}/out", num_workers=workers)

@@ -1,5 +1,5 @@
-"""Pairs per second, latency and memory of ``twmd serve`` with 64 clients at once, beside the command line on the same
-texts.
+"""Pairs per second, latency and memory of ``twmd serve`` with 64 concurrent clients, compared with the command line on
+the same texts.
 
 Run by ``make bench``, or alone: ``python -m experiments bench serve ROUNDS TRIALS``.
 """
@@ -59,7 +59,7 @@ async def use_all(port: int, bodies: list[bytes]) -> list[tuple[bytes, float, by
 def main() -> None:
     """Measure the command line and the service in turn; print the table.
 
-    Each client sends so many requests (rounds), one after the other; all is measured so many times (trials).
+    Each client sends `rounds` requests, one after the other; everything is measured `trials` times.
     """
     rounds, trials = map(int, sys.argv[1:3] or (6, 2))
     name, predictions, references = benchmark_pairs(CLIENTS * PAIRS * rounds)

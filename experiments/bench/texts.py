@@ -1,5 +1,5 @@
-"""Texts of realistic length, made from a word list by a fixed seed: the same everywhere, nothing to download; and what
-all benchmarks print and run alike.
+"""Texts of realistic length, generated from a word list with a fixed seed, so they are the same everywhere without a
+download; and functions that all benchmarks share.
 """
 
 from __future__ import annotations
@@ -88,10 +88,9 @@ def synthetic_pairs(number: int, seed: int = 7) -> tuple[list[str], list[str]]:
 
 
 def benchmark_pairs(number: int = PAIRS) -> tuple[str, list[str], list[str]]:
-    """WMT17's pairs where they are, else synthetic ones; and what they are called.
+    """Return WMT17's pairs if available, otherwise synthetic ones, and their name.
 
-    More than there are repeat them with a few words exchanged, so no text comes twice; fewer are the first of
-    them.
+    If more are requested than exist, they are repeated with a few words exchanged, so no text occurs twice.
     """
     path: Path = SHARED / "data" / "wmt" / "wmt17.jsonl"
     if not path.exists():
@@ -109,7 +108,7 @@ def benchmark_pairs(number: int = PAIRS) -> tuple[str, list[str], list[str]]:
 
 
 def _edited(prediction: str, reference: str, number: int, draw: random.Random) -> tuple[str, str]:
-    """Return the same pair with a word in ten exchanged, and a number that makes it different from all others."""
+    """Return the same pair with one word in ten exchanged, and a number that makes it unique."""
 
     def edit(text: str) -> str:
         return " ".join(

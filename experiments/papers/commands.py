@@ -81,7 +81,7 @@ def _report_diagnosis(
     about: str = "",
     paper: Mapping[str, Sequence[str]] | None = None,
 ) -> int:
-    """Print a diagnosis beside a paper's verdicts by centering; write its numbers (CSV) and figure."""
+    """Print a diagnosis next to a paper's verdicts by centering; write its numbers (CSV) and figure."""
     from experiments.papers.diagnosis import PROPERTIES
 
     content, form = diagnosis.as_dict(), arguments.format
@@ -159,7 +159,7 @@ def _data_dir(about: str, **settings: bool) -> declare.Declare:
 @declare.option("--sbert", "METRIC", MEMBER)
 @declare.run_options
 def study_command(arguments: Arguments) -> int:
-    """Repeat a paper's analysis: its tables beside the paper's numbers, and its figures. The paper is Herbold 2024
+    """Repeat a paper's analysis: its tables next to the paper's numbers, and its figures. The paper is Herbold 2024
     (stsscore).
     """
     if not arguments.data_dir and not arguments.hub:
@@ -204,7 +204,7 @@ def study_command(arguments: Arguments) -> int:
 @declare.output("Write the table (text, Markdown, LaTeX, TSV) and signatures.")
 @declare.run_options
 def reproduce_command(arguments: Arguments) -> int:
-    """Compute a paper's table or figure again with any model, beside the paper's own numbers.
+    """Compute a paper's table or figure again with any model, next to the paper's own numbers.
 
     TABLE is one of twmd-table1 to 9, twmd-figure1 to 6, twmd-appendix-b (Chen et al. 2020); moverscore-table1, 2, 3, 5,
     6, 8, moverscore-figure2, 3 (Zhao et al. 2019); stsscore-table1 to 4, stsscore-auc (Herbold 2024).
@@ -242,7 +242,7 @@ def _encoder_of(arguments: Arguments) -> dict[str, Any]:
 
 
 def _run_diagnosis(experiment: Experiment, arguments: Arguments, options: RunOptions) -> int:
-    """Measure the similarity of words in every layer, and print its properties beside the paper's."""
+    """Measure the similarity of words in every layer, and print its properties next to the paper's."""
     from experiments.papers.reproduction import short_name
     from experiments.papers.run import diagnose_words
 

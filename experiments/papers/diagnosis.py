@@ -32,7 +32,7 @@ BATCH_TEXTS = 32
 NEGLIGIBLE = 0.05
 """Similarities, or changes from the first layer to the last, up to this count as none."""
 TREND = 0.5
-"""Least absolute rank correlation of a similarity with the layer that counts as rising or falling."""
+"""Minimum absolute rank correlation of a similarity with the layer that counts as rising or falling."""
 MIN_LAYERS = 3
 
 Similarity = Literal["random", "self", "intra"]
@@ -55,8 +55,8 @@ fewer than two. ``pairs`` counts the pairs, and ``left_out`` those with a zero v
 Verdict = tuple[bool | None, str]
 """Whether a property holds, None if undefined, and the numbers that decide it, as a sentence."""
 WordPairs = tuple[np.ndarray, np.ndarray, np.ndarray, bool]
-"""Both words of each pair, by place in the corpus, and the pairs' weights, which sum to 1, shape (P,) each; and whether
-these are all pairs rather than a sample.
+"""Both words of each pair, by position in the corpus, and the pairs' weights, which sum to 1, shape (P,) each; and
+whether these are all pairs rather than a sample.
 """
 
 LayerState = tuple[torch.Tensor, dict[CenteringKind, torch.Tensor | None]]
@@ -222,7 +222,7 @@ def pair_words(
 
 
 def _pair(places: np.ndarray, stratum: np.ndarray, label: np.ndarray, most: int, rng: np.random.Generator) -> WordPairs:
-    """Pair places of one stratum with different labels. Every stratum with such a pair has equal weight.
+    """Pair positions in the same stratum with different labels. Every stratum with such a pair has equal weight.
 
     All ordered pairs have a number, in the order of strata and labels, so drawing a pair is drawing a number.
     """
@@ -230,7 +230,7 @@ def _pair(places: np.ndarray, stratum: np.ndarray, label: np.ndarray, most: int,
     places, stratum, label = places[order], stratum[order], label[order]
     stratum_start, stratum_stop = _runs(stratum[:, None])
     label_start, label_stop = _runs(np.stack([stratum, label], axis=1))
-    others = (stratum_stop - stratum_start) - (label_stop - label_start)  # partners of every place
+    others = (stratum_stop - stratum_start) - (label_stop - label_start)  # partners of every position
     ends = np.cumsum(others)
     starts = np.unique(stratum_start[others > 0])  # of the strata that count
     sizes = ends[stratum_stop[starts] - 1] - (ends - others)[starts]  # ordered pairs of each
@@ -268,7 +268,7 @@ def _read_layers(
 ) -> list[LayerState]:
     """Encode every text once, in pieces; return every hidden state, embeddings first, on the CPU.
 
-    `words` are every word's text, shape (W,), and the places of the words to return, ascending, shape (U,).
+    `words` are every word's text, shape (W,), and the positions of the words to return, ascending, shape (U,).
     """
     layers, (text, sampled) = range(encoder.depth + 1), words
     expect(progress, len(tokens))

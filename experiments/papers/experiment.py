@@ -58,7 +58,7 @@ class Experiment:
         encoders: By model (``static`` for word vectors, ``other`` for any other), the paper's encoder to compare with;
             ``first`` and ``last`` refer to those in `printed`.
         keys: Keys of every row whose metric uses them.
-        groups: By set, the groups that take part; by default those that are columns, or else all.
+        groups: By set, the groups to use; by default those that are columns, otherwise all.
         optional: Sets that may be missing.
         weights: For ``groups`` and ``sets``, whether an average is weighted by ``size``; otherwise weights are equal.
         vary: By key of the specification, the values with which to compute every row (such as `EVERY` layer).
@@ -115,7 +115,7 @@ def experiment_names() -> tuple[str, ...]:
 
 
 def read_experiment(name: str, members: Mapping[str, str] | None = None) -> Experiment:
-    """Read an experiment of `experiment_names`; `members` replaces some rows' ``member``."""
+    """Read an experiment of `experiment_names`; `members` replaces the ``member`` of rows by name."""
     if name not in experiment_names():
         raise SpecError(f"unknown table or figure {name!r}; {menu(name, experiment_names())}.")
     paper, _, key = name.partition("-")
@@ -192,7 +192,7 @@ class Setting(NamedTuple):
 def make_settings(
     experiment: Experiment, model: str, *, own: Sequence[int], requested_layer: int | None, depth: int
 ) -> list[Setting]:
-    """Make the settings of an experiment, row by row, with the last axis varying fastest.
+    """Return the settings of an experiment, row by row, with the last axis varying fastest.
 
     `own` are the layers for rows with layer ``own``. `requested_layer` overrides the rows'. The model has `depth`
     layers.

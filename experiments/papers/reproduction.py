@@ -1,4 +1,4 @@
-"""`Reproduction`: a recomputed table, beside the paper's."""
+"""`Reproduction`: a recomputed table, next to the paper's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HERE, AGREEMENT = "here", "rank agreement"
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A recomputed experiment, beside the paper's encoder `near`.
+    """A recomputed experiment, compared with the paper's encoder `near`.
 
     `specs` and `signatures` are per setting; a specification is as applied, None for a metric of SacreBLEU's. `values`
     has shape (settings, cells), NaN if undefined. `segments` counts our data by column. `scores` are by row and place.
@@ -182,7 +182,7 @@ class Reproduction:
         return TextTable(self.title, header, lines)
 
     def _axis_values(self) -> list[float]:
-        """Return the values of the last axis: settings that differ in it alone are next to each other."""
+        """Return the values of the last axis: settings that differ only in it are adjacent."""
         *_, axis = self.experiment.vary
         return list(dict.fromkeys(setting.varied[axis] for setting in self.settings))
 
@@ -206,7 +206,7 @@ def line_name(spec: MetricSpec, temperature: float | None = None) -> str:
 
 
 def short_name(model: str) -> str:
-    """Return a model's own name, without whose it is or the folder it is in."""
+    """Return a model's own name, without its owner or folder."""
     return PurePath(model).name
 
 

@@ -1,4 +1,4 @@
-"""Compute experiments on rated data, beside the paper's tables, and draw its figures as PNG, SVG and CSV."""
+"""Compute experiments on rated data, next to the paper's tables, and draw its figures as PNG, SVG and CSV."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from twmd_registry.report import figures
 from twmd_registry.tensors import PaddedTokens
 
 Scores = Mapping[TableMetric, Mapping[Place, np.ndarray]]
-"""By metric and place, one score per segment."""
+"""By metric and group, one score per segment."""
 Signed = dict[TableMetric, tuple[MetricSpec | None, str]]
 """By metric, its specification as applied (None for a metric of SacreBLEU's) and its signature."""
 VARIED = ("metric", "centering", "layer", "temperature", "iterations")
@@ -144,7 +144,7 @@ def _needs_depth(experiment: Experiment) -> bool:
 
 
 def _open(settings: Iterable[Setting], options: RunOptions, stack: ExitStack) -> dict[TableMetric, Scorer]:
-    """Make a scorer for each of our metrics, and load its model, so errors come before scoring."""
+    """Create a scorer for each of our metrics, and load its model, so errors occur before scoring."""
     scorers: dict[TableMetric, Scorer] = {}
     for setting in settings:
         for metric in (setting.metric, setting.against):

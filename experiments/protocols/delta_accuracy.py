@@ -65,7 +65,7 @@ def _compare(
 
 
 def fit_spread(comparisons: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """Return the s and t of the greatest weighted likelihood."""
+    """Return the s and t with the greatest weighted likelihood."""
     scale = float(np.median(comparisons["difference"]))
 
     def loss(logarithms: np.ndarray) -> float:
@@ -95,7 +95,7 @@ class DeltaAccuracy(NamedTuple):
 
     def estimate(self, difference: float, segments: int) -> tuple[float, float, float]:
         """Return the share of comparisons, from 0.5 to 1, in which humans prefer the system that scores higher by this
-        difference on so many segments, and its 95% interval.
+        difference on this many segments, and its 95% interval.
         """
         share, *resampled = _accuracy(np.abs(difference), np.array(segments), *self.spreads.T)
         low, high = np.percentile(resampled, LEVEL)

@@ -111,8 +111,8 @@ Published = Sequence[Mapping[tuple[str, str], float]]
 class TaskResult:
     """The weighted average of every metric, best first: of values (higher is better) or ranks; NaN comes last.
 
-    Results with one `name` measure the same. `notes` list what is missing, and metrics that were trained on the data.
-    `columns` are shown beside the average.
+    Results with the same `name` measure the same thing. `notes` list what is missing, and metrics that were trained on
+    the data. `columns` are shown next to the average.
     """
 
     task: str

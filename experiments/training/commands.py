@@ -53,8 +53,8 @@ def recipe_command(arguments: Arguments) -> int:
 @declare.argument("name", type=click.Choice(SETS), metavar=f"[{'|'.join(SETS)}]")
 @declare.argument("sources", nargs=-1, required=True, type=declare.INPUT, metavar="PATH...")
 @declare.many("--without", "LANGUAGE", "Languages to leave out (wmt, mlqe, mlqe-source, stsb).")
-@declare.option("--per-segment", "N", "Pairs of a segment, at most (pairs; default: 2).", default=2)
-@declare.option("--share", "X", "Share of the segments that pairs are of (pairs; default: 1).", default=1.0)
+@declare.option("--per-segment", "N", "Maximum pairs per segment (pairs; default: 2).", default=2)
+@declare.option("--share", "X", "Share of the segments to draw pairs from (pairs; default: 1).", default=1.0)
 @declare.option("--held-out", "FILE", "A file of WMT whose texts no pair may contain (pairs).", type=declare.INPUT)
 @written
 def data_command(arguments: Arguments) -> int:
@@ -137,7 +137,7 @@ def rate_command(arguments: Arguments) -> int:
 @declare.argument("mix", nargs=-1, required=True, metavar="SET=WEIGHT...")
 @declare.metric("The metric to train.", required=True)
 @declare.option("--data-dir", "DIR", DATA, type=declare.FILE, default="data")
-@declare.option("--into", "LANGUAGE", "Learn from translations into one language alone (default: all).")
+@declare.option("--into", "LANGUAGE", "Learn only from translations into one language (default: all).")
 @declare.option("--errors", "X", "Share of the rows that are added a second time with an error.", default=0.0)
 @declare.option("--steps", "N", "Batches (default: 1000).", default=1000)
 @declare.option("--batch", "N", "Rows of a batch (default: 24).", default=24)
@@ -148,13 +148,13 @@ def rate_command(arguments: Arguments) -> int:
     "--frozen", "LAYERS", "Lower layers that the adapter leaves as they are (default: 0).", type=int, default=0
 )
 @declare.option(
-    "--letters",
+    "--max-characters",
     "N",
-    "Leave out rows with a text of more letters, for the pace, but no summary (default: none).",
+    "Leave out rows with a longer text, for speed, except summaries (default: no limit).",
     type=int,
 )
-@declare.choice("--ranking", ("none", "ranknet", "margin"), "ranknet", "How outputs of a segment are compared.")
-@declare.option("--start", "ADAPTER", "An adapter of the same rank to begin with.")
+@declare.choice("--ranking", ("none", "ranknet", "margin"), "ranknet", "Loss that ranks the outputs of a segment.")
+@declare.option("--start", "ADAPTER", "An adapter of the same rank to start from.")
 @declare.seed("Seed", 1)
 @written
 @declare.settings
@@ -163,7 +163,7 @@ def learn_command(arguments: Arguments) -> int:
     """Train an adapter on several rated sets at once, each drawn in proportion to its WEIGHT.
 
     A SET is one of experiments/training/sets.py, or a table that a teacher rated (rated.jsonl=2). An interrupted run
-    goes on where it was saved.
+    resumes from its last checkpoint.
     """
     from experiments.training import sets
     from experiments.training.edits import make_errors
@@ -182,10 +182,11 @@ def learn_command(arguments: Arguments) -> int:
     )
     rated |= {path.name: sets.standardise(read_table(path, group="group")) for path in tables.values()}
     weights = {Path(name).name if name in tables else name: weight for name, weight in weights.items()}
-    if arguments.letters:
-        # Nearly all summaries are longer, so a limit for the pace would leave none.
+    if arguments.max_characters:
+        # Nearly all summaries are longer, so the limit would leave none.
         rated = {
-            name: own if name == "summeval" else sets.shorter(own, arguments.letters) for name, own in rated.items()
+            name: own if name == "summeval" else sets.shorter(own, arguments.max_characters)
+            for name, own in rated.items()
         }
     if arguments.errors:
         rated = {
@@ -204,13 +205,13 @@ def learn_command(arguments: Arguments) -> int:
 
 @command("dev", sacrebleu=(), example="python -m experiments dev --data-dir ../data -m twmd 'twmd;adapter=build/judge'")
 @declare.option("--data-dir", "DIR", DATA, type=declare.FILE, default="data")
-@declare.option("--into", "LANGUAGE", "Translations into one language alone (default: all).")
+@declare.option("--into", "LANGUAGE", "Only translations into one language (default: all).")
 @declare.metrics((), "The metrics to compare.", required=True)
 @declare.settings
 @declare.run_options
 def dev_command(arguments: Arguments) -> int:
-    """Measure metrics on the data by which adapters are chosen: Pearson's r within groups, and after a stroke the
-    accuracy of pairs of one segment's outputs, x 100; no test set is read.
+    """Measure metrics on the data by which adapters are chosen: Pearson's r within groups, and after a slash the
+    accuracy on pairs of one segment's outputs, x 100. No test set is read.
     """
     from math import isnan
 
@@ -230,7 +231,7 @@ def dev_command(arguments: Arguments) -> int:
 
 
 def _labels(requested: Sequence[RequestedMetric], scorers: Sequence[Scorer]) -> list[str]:
-    """Return metrics as they were named, without folders, or by what tells their settings apart if that is shorter."""
+    """Label metrics by their names without folders, or by their differing settings if that is shorter."""
     names = [re.sub(r"(?<==)[^;,|]*/", "", metric.name) for metric in requested]
     labels = labels_of([scorer.spec for scorer in scorers])
     is_short = len(set(names)) == len(names) and max(map(len, names)) <= max(map(len, labels))
@@ -259,7 +260,7 @@ def shrink_command(arguments: Arguments) -> int:
 @declare.run_options
 def defaults_command(arguments: Arguments) -> int:
     """Measure which preset a metric has by default: the one with the highest mean correlation over all development
-    data, of which every kind counts the same.
+    data, with equal weight for every kind.
     """
     from experiments.training.defaults import KINDS, measure
 

@@ -17,13 +17,13 @@ from twmd_registry.metaeval.overlap import normalise
 
 LANGUAGES = ("en", "de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh")
 OUTPUTS = 4
-"""One in so many pairs has two systems' outputs."""
+"""One pair in this many has two systems' outputs."""
 EVERY = 8
 """One row in eight, about as many as in WMT15-16, because a post-edit is close to its translation."""
 
 
 def filter_wmt(source: Path, output: Path, without: set[str]) -> None:
-    """Write the rows of a WMT file whose language pair excludes some languages."""
+    """Write the rows of a WMT file, without language pairs of the excluded languages."""
     lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
     output.write_text("".join(line for line in lines if _languages(line).isdisjoint(without)), encoding="utf-8")
 
@@ -33,8 +33,8 @@ def _languages(line: str) -> set[str]:
 
 
 def sample_mlqe(folder: Path, output: Path, without: set[str], *, sources: bool = False) -> None:
-    """Write every eighth row of MLQE-PE's train split, less some languages and the references of dev and test; with
-    `sources` also less their sources.
+    """Write every eighth row of MLQE-PE's train split, without the excluded languages and the references of dev and
+    test; with `sources`, also without their sources.
     """
     held_out = [read_rated(f"mlqe:{folder / f'{name}.jsonl.xz'}") for name in ("dev", "test")]
     references = _texts_of(own.references for own in held_out)
@@ -98,9 +98,9 @@ def mix_stsb(english: Path, others: Path, output: Path, without: set[str]) -> No
 def pair_outputs(archives: Sequence[Path], output: Path, per_segment: int, held_out: Path, share: float = 1.0) -> None:
     """Write pairs of system outputs into English, from wmt18-systems.tar.xz and wmt19-systems.tar.xz, without ratings.
 
-    Of a `share` of the segments at most `per_segment` systems are drawn; each output stands beside the reference, or,
-    in one pair of `OUTPUTS`, beside another system's output. Pairs with a text of the file of WMT `held_out`, or twice
-    the same text, are left out.
+    For a `share` of the segments, up to `per_segment` systems are drawn. Each output is paired with the reference or,
+    in one pair of `OUTPUTS`, with another system's output. Pairs with a text of the WMT file `held_out`, or with equal
+    texts, are left out.
     """
     rated = read_rated(f"wmt:{held_out}")
     known = _texts_of([rated.predictions, rated.references])

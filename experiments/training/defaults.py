@@ -3,7 +3,7 @@
 The five kinds of data (`KINDS`) have equal weight. Of each, every n-th row is scored, at most `ROWS`. Its number is 100
 times the mean of Pearson's r within groups. The preset with the highest mean over the five is the default. No test set
 is used: WMT17, STS16, the tests of STS-B, MLQE-PE and MRPC, WMT22 and WMT23 are not read. The adapters were trained on
-WMT15-16, which its column notes.
+WMT15-16, as its column notes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROWS = 1500
 
 
 class Kind(NamedTuple):
-    """A kind of data: its sets below the data folder, and the end of the names of the groups that count."""
+    """A kind of data: its sets in the data folder, and the suffix of the groups that count."""
 
     name: str
     sets: Sequence[str]

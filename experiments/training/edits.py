@@ -1,5 +1,5 @@
 """Small edits that change a text's meaning: numbers, units, names and negations. The edited word is also in the
-reference, so the edit is an error. Also errors of whole texts, as in MetricX-24.
+reference, so the edit is an error. Also errors in whole texts, as in MetricX-24.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NEGATIVE = regex.compile(
     r"(?i)n['\u2019]t\b|[不没沒无無]|\b(?:cannot|never|neither|none|nobody|nothing|no[rt]|ni(?:ch|e|kt|gd)\w*|nic|kein\w*|"
     r"nooit|geen|nunca|nad(?:a|ie)|n(?:ing|enh)\w+|nem|não|żad\w+|değil|नहीं|না|не|нет|нельзя|ни\w*)\b"
 )
-"""Words of a negative text; with two of them it stays negative when one is left out."""
+"""Words of a negative text; a text with two of them stays negative without one."""
 
 
 def _replace(pattern: regex.Pattern[str], text: str, reference: str, other: Callable[[str], str | None]) -> str | None:
@@ -78,7 +78,7 @@ def edit_unit(text: str, reference: str, _names: Sequence[str], draw: random.Ran
 
 
 def edit_name(text: str, reference: str, names: Sequence[str], draw: random.Random) -> str | None:
-    """Change a name to another of `names` in its script; only scripts with capital letters mark names."""
+    """Replace a name by another of `names` in the same script; only scripts with capital letters mark names."""
     kept = set(NAME.findall(reference))
 
     def change(name: str) -> str | None:
@@ -128,7 +128,7 @@ PUNCTUATION = regex.compile(r"\p{P}")
 
 
 def _change_clause(text: str, draw: random.Random, times: int) -> str | None:
-    """Write a clause of a text (or a third of its words) a number of times."""
+    """Repeat a clause of a text (or a third of its words) `times` times."""
     clauses = [match for match in CLAUSE.finditer(text) if len(match[0].strip()) >= SHORTEST_CLAUSE]
     if len(clauses) > 1:
         clause = draw.choice(clauses)
@@ -178,12 +178,12 @@ ERRORS: dict[str, tuple[Edit, float | None]] = {
     "unrelated": (put_unrelated, None),
     "gibberish": (garble, None),
 }
-"""Errors with how much lower than its text one is rated, in standard deviations; None for the lowest rating."""
+"""Errors, and how much lower than the original they are rated, in standard deviations; None for the lowest rating."""
 
 
 def make_errors(rated: RatedSegments, share: float, lowest: float, seed: int) -> RatedSegments:
-    """Return a share of some segments with an error in the output or in the reference, each a system of its own; of
-    segments with sources, also sources in place of outputs. A reference is rated as the best output of its group.
+    """Return a share of the segments with an error in the output or the reference, each as a separate system; for
+    segments with sources, also with the source as output. A reference is rated like the best output of its group.
     """
     draw, errors = random.Random(seed), list[tuple[int, str, float]]()
     references = [texts if isinstance(texts, str) else texts[0] for texts in rated.references]

@@ -1,5 +1,5 @@
-"""Training on rated sets of several scales. Ratings are z-scores within a group, which is a set and a language. A batch
-is from one group. It has several systems' outputs of a segment, which are also compared with one another.
+"""Training on rated sets with different scales. Ratings are z-scores within a group (a set and a language). A batch
+comes from one group. It has several systems' outputs for a segment, which are also compared with each other.
 
 The loss of a batch is ``MSE_SHARE mse + (1 - r) + ranking``: the squared error of the group's own line on the
 similarity, Pearson's r, and for pairs of one segment whose ratings differ by more than `RESOLUTION` either RankNet,
@@ -42,16 +42,16 @@ from twmd_registry.train.recipe import MSE_SHARE, Recipe
 from twmd_registry.train.trained_files import save_adapter, save_documents
 
 RESOLUTION = 0.25
-"""Ratings that differ by less, in standard deviations, are a tie, because raters are not more precise."""
+"""Ratings that differ by less, in standard deviations, count as tied, because raters are not more precise."""
 SYSTEMS = 4
-"""Maximum outputs of a segment in a batch. They share the reference, which is encoded once."""
+"""Maximum outputs per segment in a batch. They share the reference, which is encoded once."""
 WINDOW = 8
 """Number of batches of similar length from which one is drawn."""
 WARM_UP = 0.06
 LINE_RATE = 1e-2
 CLIP = 1.0
 REFERENCES = 4
-"""Maximum references of a segment."""
+"""Maximum references per segment."""
 
 Ranking = Literal["none", "ranknet", "margin"]
 LINES = frozenset({"slopes", "offsets"})
@@ -89,7 +89,7 @@ class Plan(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A batch: texts, z-scores, the number of each row's segment, and of the group."""
+    """A batch: texts, z-scores, the index of each row's segment, and the index of the group."""
 
     segments: Segments
     ratings: Tensor
@@ -202,7 +202,7 @@ class Judge(nn.Module):
 
 
 def speed_up(wrapped: nn.Module, dropout: float) -> None:
-    """Have PEFT's layers take bfloat16 as it comes, and draw no numbers where nothing is dropped: a third less time."""
+    """Let PEFT's layers take bfloat16 without casts and skip dropout of 0, which saves a third of the time."""
     for module in wrapped.modules():
         if isinstance(module, LoraLayer):
             module.cast_input_dtype_enabled = False
@@ -221,7 +221,9 @@ def start_from(wrapped: nn.Module, folder: Path) -> None:
         if weight is None:
             continue  # of a layer that is not read
         if weight.shape != tensor.shape:
-            raise SpecError(f"{folder} has another rank: {tuple(tensor.shape)}, not {tuple(weight.shape)} in {name}.")
+            raise SpecError(
+                f"{folder} has a different rank: {tuple(tensor.shape)}, not {tuple(weight.shape)} in {name}."
+            )
         module = name.removeprefix("base_model.model.").partition(".lora_")[0]
         alpha = settings["alpha_pattern"].get(module, settings["lora_alpha"])
         with torch.no_grad():
@@ -253,7 +255,7 @@ def learn(sets: Sequence[Weighted], plan: Plan, output: Path, *, name: str, opti
     warm_up = max(1, int(WARM_UP * plan.steps))
     since, losses = time.monotonic(), list[float]()
     for step in range(done, plan.steps):
-        torch.manual_seed(plan.seed * 1_000_003 + step)  # of dropout: as in a run that never stopped
+        torch.manual_seed(plan.seed * 1_000_003 + step)  # for dropout, as in an uninterrupted run
         loss = judge.loss(batches.draw(step), plan)
         share = min((step + 1) / warm_up, (plan.steps - step) / max(1, plan.steps - warm_up))
         for group, rate in zip(optimizer.param_groups, (plan.rate, LINE_RATE), strict=True):

@@ -1,7 +1,7 @@
-"""The rated sets of the adapters, each with parts for training, choosing (dev) and reporting (test), which were fixed
-before the first run.
+"""The adapters' rated sets, split into training, development (dev) and test parts, which were fixed before the first
+run.
 
-A document is in one part. WMT21's documents are blocks of ten segments, those of data-to-text all outputs of one
+A document belongs to one part. WMT21's documents are blocks of ten segments; data-to-text's are all outputs for one
 meaning. No training row has a text of a test set or of dev.
 """
 
@@ -30,7 +30,7 @@ CLIPPED = 3.0
 """Limit of standardised ratings, so one omission in a good system's output does not count as ten errors."""
 
 Part = Callable[[int], str]
-"""The part that a document belongs to, by its number modulo ten."""
+"""The part of a document, by its number modulo ten."""
 
 
 def tenth(number: int) -> str:
@@ -44,7 +44,7 @@ def halves(number: int) -> str:
 
 
 class RatedSet(NamedTuple):
-    """A rated set by name and file, the part of its documents, and of how many rows one is learned from."""
+    """A rated set: its name and file, the part of each document, and every how many rows one is used for training."""
 
     name: str
     file: str
@@ -95,7 +95,7 @@ KINDS = {
 
 
 def read_part(chosen: RatedSet, data: Path, part: str, into: str | None = None) -> RatedSegments:
-    """Return the rows of a set in a part; those of language pairs `into` a language and of other sets."""
+    """Return the rows of a set's part, for translations only those `into` a language."""
     form, _, file = chosen.file.partition(":")
     rated = read_rated(f"{form}:{data / file}")
     rows = [
@@ -107,7 +107,7 @@ def read_part(chosen: RatedSet, data: Path, part: str, into: str | None = None) 
 
 
 def _documents(rated: RatedSegments) -> Iterator[int]:
-    """Yield every row's document, as a number: the same one in every run."""
+    """Yield every row's document as a number that is the same in every run."""
     if rated.item is None:
         names = [" ".join(sorted({texts} if isinstance(texts, str) else set(texts))) for texts in rated.references]
     else:
@@ -124,7 +124,7 @@ def fold(text: str) -> str:
 
 
 def held_out(data: Path, learned: Iterable[str] = (), *, sources: bool = False) -> set[str]:
-    """Return the folded texts of all tests, and of dev but for sets that are learned from as a whole; sources on
+    """Return the folded texts of all test parts, and of dev except for sets used entirely for training; sources on
     request.
     """
     tests = [read_rated(f"{form}:{data / file}") for form, _, file in (name.partition(":") for name in TESTS)]
@@ -143,8 +143,8 @@ def has(own: RatedSet, part: str) -> bool:
 def read_learned(
     names: Iterable[str], data: Path, into: str | None, against: Against | None = None
 ) -> dict[str, RatedSegments]:
-    """Return the training rows of sets by name, with z-scores: their part for that, or all of a set of dev alone, less
-    rows with a held-out text. If a metric compares with sources alone, they replace the references.
+    """Return the training rows of sets by name, with z-scores: the training part, or all rows of a set with only dev,
+    without rows that have a held-out text. If a metric compares with sources alone, they replace the references.
     """
     chosen = [_by_name(name) for name in names]
     texts = held_out(data, [own.name for own in chosen], sources=against is not None) if chosen else set()
@@ -177,22 +177,22 @@ def _flat(prediction: str, references: str | Sequence[str]) -> list[str]:
 
 
 def without(rated: RatedSegments, texts: set[str]) -> RatedSegments:
-    """Return the rows whose references, prediction and source are not among some folded texts."""
+    """Return the rows whose references, prediction and source are not among the folded texts."""
     columns = rated.predictions, rated.references, rated.source or rated.predictions
     rows = enumerate(zip(*columns, strict=True))
     kept = [row for row, (*pair, source) in rows if texts.isdisjoint(map(fold, [*_flat(*pair), source]))]
     return select(rated, np.array(kept, dtype=np.int64))
 
 
-def shorter(rated: RatedSegments, letters: int) -> RatedSegments:
-    """Return the rows whose texts all have at most some letters."""
+def shorter(rated: RatedSegments, max_characters: int) -> RatedSegments:
+    """Return the rows whose texts all have at most `max_characters` characters."""
     pairs = zip(rated.predictions, rated.references, strict=True)
-    kept = [row for row, pair in enumerate(pairs) if max(map(len, _flat(*pair))) <= letters]
+    kept = [row for row, pair in enumerate(pairs) if max(map(len, _flat(*pair))) <= max_characters]
     return select(rated, np.array(kept, dtype=np.int64))
 
 
 def standardise(rated: RatedSegments) -> RatedSegments:
-    """Return segments with z-scores within each group for ratings, at most `CLIPPED` from 0."""
+    """Return segments with ratings as z-scores within each group, clipped at `CLIPPED`."""
     groups, z = np.array(rated.group), np.zeros(len(rated.ratings))
     for group in set(rated.group):
         own = rated.ratings[groups == group]
@@ -201,7 +201,7 @@ def standardise(rated: RatedSegments) -> RatedSegments:
 
 
 def add_rows(first: RatedSegments, second: RatedSegments) -> RatedSegments:
-    """Return the segments of both, which have the same labels."""
+    """Concatenate segments with the same labels."""
     joined: dict[str, Any] = {
         name: [*column, *getattr(second, name)]
         for name, column in first._asdict().items()
@@ -211,14 +211,14 @@ def add_rows(first: RatedSegments, second: RatedSegments) -> RatedSegments:
 
 
 def read_dev(data: Path, into: str | None) -> dict[str, list[RatedSegments]]:
-    """Return the parts that are chosen by, by their kind."""
+    """Return the dev parts by kind."""
     parts = {kind: [read_part(_by_name(name), data, "dev", into) for name in names] for kind, names in KINDS.items()}
     return {kind: own for kind, rated in parts.items() if (own := [one for one in rated if one.predictions])}
 
 
 def agreement(scorers: Sequence[Scorer], parts: Sequence[RatedSegments]) -> list[tuple[float, float]]:
-    """Return by metric the mean over groups of Pearson's r, and of the accuracy of pairs of one segment's outputs
-    with calibrated ties (NaN where no segment has several systems), both x 100.
+    """Return, by metric, the mean over groups of Pearson's r and of pairwise accuracy with calibrated ties within
+    segments (NaN if no segment has several systems), both x 100.
     """
     values: list[list[tuple[float, float]]] = [[] for _ in scorers]
     for rated in parts:

@@ -1,4 +1,4 @@
-"""Write an adapter in 8 bits, as most of those in the package are: PEFT reads it as any other.
+"""Write an adapter in 8 bits, like most packaged ones; PEFT reads it like any other.
 
 The change ``alpha / r B A`` of a weight is the same for factors ``B T`` and ``inv(T) A``. T is chosen so that all
 columns of B, and all rows of A, are about equally large. Both matrices are rounded to integers from -127 to 127. The
@@ -23,7 +23,7 @@ LARGEST = 127
 
 
 def shrink(folder: Path, output: Path) -> None:
-    """Copy the files of an adapter that are published, with its matrices in 8 bits."""
+    """Copy an adapter's published files, with its matrices in 8 bits."""
     settings = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     tensors = load_file(folder / WEIGHTS)
     scales, small = {}, {}
@@ -34,7 +34,7 @@ def shrink(folder: Path, output: Path) -> None:
         module = name.removeprefix("base_model.model.").partition(".lora_A.")[0]
         scales[module] = settings["lora_alpha"] * first * second
     if small.keys() != tensors.keys() or settings["alpha_pattern"]:
-        raise FileError(f"{folder} contains more than pairs of matrices of one scale: expected what 'twmd' trained.")
+        raise FileError(f"{folder} is not an adapter trained by 'twmd': expected only pairs of matrices of one scale.")
     shutil.copytree(folder, output, ignore=shutil.ignore_patterns("checkpoints", "preset.toml"))
     (output / WEIGHTS).write_bytes(save(small, metadata={"format": "pt"}))
     content = json.dumps(settings | {"alpha_pattern": scales}, indent=2, sort_keys=True)
@@ -43,7 +43,7 @@ def shrink(folder: Path, output: Path) -> None:
 
 def equalise(up: Tensor, down: Tensor) -> tuple[Tensor, Tensor]:
     """Return factors of ``up @ down`` of the same shapes, (Out, R) and (R, In), with columns and rows of equal norm:
-    those of the singular value decomposition, mixed by a Hadamard matrix; R is a power of two.
+    the factors of the singular value decomposition, mixed by a Hadamard matrix; R is a power of two.
     """
     (left, upper), (right, lower) = torch.linalg.qr(up), torch.linalg.qr(down.T)
     first, values, second = torch.linalg.svd(upper @ lower.T)

@@ -22,7 +22,7 @@ from twmd_registry.progress import Progress
 from twmd_registry.registry.paths import write_file
 
 EDITED = 4
-"""One in so many editable pairs is edited."""
+"""One editable pair in this many is edited."""
 CHUNK = 8192
 """Pairs that are rated at once; an interrupted run keeps the ratings of whole chunks."""
 
@@ -61,9 +61,9 @@ def rate(teacher: Scorer, pairs: RatedSegments, part: Path, progress: Progress |
 
     Args:
         teacher: Any metric that compares predictions with references.
-        pairs: Pairs of texts; their ratings are replaced.
-        part: A file that keeps the ratings of whole chunks, a line each, so an interrupted run goes on. It is
-            removed at the end, and ignored if another teacher or other pairs wrote it.
+        pairs: Pairs of texts, whose ratings are replaced.
+        part: A file with the ratings of whole chunks, one line each, from which an interrupted run resumes. It is
+            removed at the end, and ignored if it belongs to another teacher or other pairs.
         progress: Called with the number of pairs that were rated.
     """
     total = len(pairs.predictions)
@@ -92,8 +92,8 @@ def _read_chunks(part: Path, digest: str) -> list[list[float]]:
 
 
 def add_edits(rated: RatedSegments, kinds: Sequence[str], margin: float, seed: int) -> RatedSegments:
-    """Edit one in `EDITED` of the predictions that can be edited, and rate it `margin` standard deviations of all
-    ratings below its pair: a teacher may overlook a changed number.
+    """Edit one in `EDITED` of the editable predictions, and rate it `margin` standard deviations of all ratings below
+    its pair, because a teacher may overlook a changed number.
     """
     references = [texts if isinstance(texts, str) else texts[0] for texts in rated.references]
     edits = edit_pairs(rated.predictions, references, kinds, seed)[::EDITED]
