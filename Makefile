@@ -1,17 +1,17 @@
-# make demo    install into .venv and score the packaged example by every metric
-# make test    format, lint, types and tests: .ci/run calls this
-# make recipes   test the recipes of docs/recipes.md with deepeval, lighteval and mbrs, in two more environments
-# make presets choose the embedded presets again (WMT=folder with wmt15.jsonl and wmt16.jsonl): build/presets/*/preset.toml
-# make cards   write hub_cards/ again from the registry and twmd_registry/data/cards
-# make goldens add a new metric's scores to what `twmd setup selfcheck` compares with, and its signatures to the tests'
-# make pictures  draw the documentation's pictures again (MTE: a folder with wmt23, as mt-metrics-eval has it): docs/pictures
-# make locked  write versions and hashes of what make demo and make test install again: locked (NEWER=--upgrade: the newest that fit)
-# make fuzz    give every reader of files and strings 100,000 broken ones, not a hundred as the tests, or as many as 5 minutes of 2 processes allow
-# make dist    build and check the wheel and the sdist, and list what is installed with the wheel (SBOM, CycloneDX): dist
-# make oldest  run the core's tests by Python 3.11 (OLDEST) with the oldest libraries that pyproject.toml allows, in an environment of their own
-# make promises  write tests/snapshots again: public names, options, output formats and the service's answers
-# make load    a million pairs by the command line, by Ray with workers killed, and 100,000 requests of the service (100 minutes on a busy machine): build/load
-# make bench   speed and memory beside other programs, and how they grow (QUICK=1: a short run of at most 3 minutes)
+# make demo     install into .venv and score the packaged example with every metric
+# make test     format, lint, types and tests: .ci/run calls this
+# make recipes  test the recipes of docs/recipes.md with deepeval, lighteval and mbrs, in two more environments
+# make presets  choose the embedded presets again (WMT=folder with wmt15.jsonl and wmt16.jsonl): build/presets/*/preset.toml
+# make cards    write hub_cards/ again from the registry and twmd_registry/data/cards
+# make goldens  add a new metric's scores to the golden scores of `twmd setup selfcheck`, and its signatures to the tests'
+# make pictures draw the documentation's pictures again (MTE: a folder with wmt23 in mt-metrics-eval's layout): docs/pictures
+# make locked   update the versions and hashes that make demo and make test install: locked (NEWER=--upgrade: the newest that fit)
+# make fuzz     feed every reader of files and strings 100,000 broken inputs instead of the tests' hundred, or as many as 2 processes read in 5 minutes
+# make dist     build and check the wheel and the sdist, and list what is installed with the wheel (SBOM, CycloneDX): dist
+# make oldest   run the core tests on Python 3.11 (OLDEST) with the oldest libraries that pyproject.toml allows, in a separate environment
+# make promises write tests/snapshots again: public names, options, output formats and the service's answers
+# make load     score a million pairs with the command line and with Ray while workers are killed, and send 100,000 requests to the service (100 minutes on a busy machine): build/load
+# make bench    compare speed, memory and their growth with other programs (QUICK=1: a short run of at most 3 minutes)
 VENV := .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
@@ -20,16 +20,16 @@ DEMO := twmd_registry/data/demo
 
 .PHONY: locked oldest promises fuzz dist pictures demo test types tests recipes recipes-mbrs recipes-lighteval presets cards goldens bench load clean
 
-# Python compiles what is imported, and keeps that; pip would compile three times as much. Some machines forbid to keep it: an empty value allows it.
+# Python compiles and caches imported modules; pip would compile three times as much. Some machines disable the cache; an empty value enables it.
 export PYTHONDONTWRITEBYTECODE :=
 NEW := test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check
 INSTALL := $(PIP) -c constraints.txt torch
-# On Linux PyPI's torch brings gigabytes of libraries for GPUs, and this index the build for CPUs; with a GPU: make demo CPU_INDEX=
+# On Linux PyPI's torch brings gigabytes of GPU libraries; this index has the CPU build. With a GPU: make demo CPU_INDEX=
 CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 TORCH = $(1) -m pip install --quiet --no-compile --disable-pip-version-check --no-deps --retries 0 $(CPU_INDEX:%=--extra-index-url %) -c constraints.txt torch
 
-# Each stamp says that an environment holds what pyproject.toml, constraints.txt and locked ask for; what a developer has is enough for the demo.
+# A stamp marks an environment that meets pyproject.toml, constraints.txt and locked; a developer's is enough for the demo.
 $(VENV)/.demo: pyproject.toml constraints.txt locked/core.txt
 	$(NEW)
 	$(call TORCH,$(BIN)/python)
@@ -57,14 +57,14 @@ test: $(VENV)/.dev
 	$(BIN)/vulture
 	$(MAKE) --no-print-directory --jobs=2 types tests
 
-# Beside one another: mypy uses one core, and tests that wait for other processes use none.
+# In parallel, because mypy uses one core, and tests that wait for other processes use none.
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
 tests: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-# For Python from 3.11 on and every platform. Without torch: its build, and the GPU libraries of that, are the machine's.
+# For Python from 3.11 on and every platform. Without torch, whose build and GPU libraries depend on the machine.
 LOCK := pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes --no-annotate
 LOCK += --custom-compile-command 'make locked' -c constraints.txt $(NEWER)
 locked: $(VENV)/.dev
@@ -75,11 +75,11 @@ locked: $(VENV)/.dev
 	  awk '/^[a-z]/ {drop = /^(cuda|nvidia|torch=|triton)/} !drop' $$file > $$file.part && mv $$file.part $$file || exit 1; \
 	done
 
-# 100 rounds of 1,000; the summary has the rounds that a reader had no time for.
+# 100 rounds of 1,000; the summary lists the rounds that ran out of time.
 fuzz: $(VENV)/.dev
 	OMP_NUM_THREADS=1 FUZZ_ROUNDS=100 $(BIN)/python -m pytest -n 2 --hypothesis-profile=fuzz tests/test_fuzz.py
 
-# lowest-direct: of every library that pyproject.toml names the lowest version it allows; of torch, transformers and numpy that version's last patch.
+# lowest-direct: the lowest version that pyproject.toml allows of every library it names; for torch, transformers and numpy its last patch release.
 OLDEST ?= python3.11
 oldest:
 	$(OLDEST) -m venv $(VENV)/oldest
@@ -107,8 +107,8 @@ recipes-mbrs recipes-lighteval: recipes-%: $(VENV)/recipes-%/.installed
 recipes:
 	$(MAKE) --no-print-directory --jobs=2 recipes-mbrs recipes-lighteval
 
-# What each metric tries is what its name promises: bertscore_centered subtracts a corpus mean, and no default makes a score depend on
-# its neighbours, so batch centering is no candidate.
+# Each metric tries what its name promises: bertscore_centered subtracts a corpus mean. No default may make a score depend on its
+# neighbours, so batch centering is not a candidate.
 WMT ?= wmt
 TUNE = $(BIN)/twmd tune wmt:$(WMT)/wmt15.jsonl wmt:$(WMT)/wmt16.jsonl --name embedded
 ALONE := centering=none,dimension,sentence,background
@@ -118,7 +118,7 @@ presets: $(VENV)/.dev
 	$(TUNE) -m bertscore_centered --try centering=background -o build/presets/bertscore
 	$(TUNE) -m moverscore --try $(ALONE) ngram=1,2,3,4 transform=linear,inverse -o build/presets/moverscore
 
-# The list is of a new environment with the wheel, as a user's; cyclonedx-bom has its own, and a pyproject.toml with the version. Two builds of the same files have the same bytes.
+# The list describes a new environment with the wheel, like a user's; cyclonedx-bom runs in a separate one, with a pyproject.toml that has the version. Two builds of the same files have the same bytes.
 dist: $(VENV)/.dev
 	rm -rf dist build/released build/sbom
 	$(BIN)/python -m build --outdir dist .
@@ -156,7 +156,7 @@ pictures: $(VENV)/.dev
 	cp $(PICTURES)/systems/spa-en-de.svg docs/pictures/wmt23-spa.svg
 
 BENCHES := profile loop growth scale serve lm_eval mbr
-# Progress is printed as it goes; make bench QUICK=1 takes at most 3 minutes.
+# Progress is printed during the run; make bench QUICK=1 takes at most 3 minutes.
 bench: export PYTHONUNBUFFERED := 1
 bench: $(VENV)/.bench
 ifdef QUICK
