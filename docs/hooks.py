@@ -1,4 +1,4 @@
-"""What mkdocs writes into pages when it builds them: commands, keys, presets and languages, from the package itself."""
+"""Insert commands, keys, presets and languages from the package into the pages that mkdocs builds."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from twmd_registry.registry.presets import PACKAGED, Preset, presets
 
 
 def on_page_markdown(markdown: str, **_page: Any) -> str:
-    """Replace each marker in a page by its lines."""
+    """Replace each marker in a page with its lines."""
     for marker, lines in LINES.items():
         if marker in markdown:
             markdown = markdown.replace(marker, "\n".join(lines()))
-    return re.sub(r"(?<=\d) ±(?=\d)", "\u00a0±", markdown)  # an interval stays beside its number
+    return re.sub(r"(?<=\d) ±(?=\d)", "\u00a0±", markdown)  # an interval stays on the line of its number
 
 
 def sections(group: click.Group, path: str) -> Iterator[str]:

@@ -210,21 +210,21 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--kill-after", type=float, default=60, help="seconds between two kills")
     parser.add_argument("--workers", type=int, default=2, help="of Ray")
-    given = parser.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
-    os.chdir(given.folder)
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    os.chdir(options.folder)
     save_encoder("bert", Path("tiny"))
-    lines = list(map(json.dumps, make_pairs(given.pairs, given.words)))
+    lines = list(map(json.dumps, make_pairs(options.pairs, options.words)))
     if not Path("all.jsonl").exists():  # --resume would reject a rewritten file
         Path("all.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"pairs: {len(lines):,}, different: {len(set(lines)):,}", flush=True)
-    scores = score_alone(lines) if "score" in given.stages else np.load("scores.npy")
-    if "ray" in given.stages:
-        with ray_process(given.workers + SPARE_CPUS) as ray:
-            compare("Ray", score_on_ray(ray, given.kill_after, given.workers), scores)
-    if "serve" in given.stages:
-        rows = np.arange(given.requests * PAIRS_OF_REQUEST) % len(lines)
-        compare("service", score_by_service(lines, given.requests), scores[rows])
+    scores = score_alone(lines) if "score" in options.stages else np.load("scores.npy")
+    if "ray" in options.stages:
+        with ray_process(options.workers + SPARE_CPUS) as ray:
+            compare("Ray", score_on_ray(ray, options.kill_after, options.workers), scores)
+    if "serve" in options.stages:
+        rows = np.arange(options.requests * PAIRS_OF_REQUEST) % len(lines)
+        compare("service", score_by_service(lines, options.requests), scores[rows])
 
 
 if __name__ == "__main__":

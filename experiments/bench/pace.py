@@ -93,24 +93,24 @@ def main() -> None:
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--only", nargs="+", choices=list(CONTESTANTS))
     parser.add_argument("--headline", action="store_true", help="defaults alone, on the shape of bert_score's")
-    given = parser.parse_args()
-    pairs = given.pairs or (QUICK_PAIRS if given.quick else PAIRS)
-    if given.headline:
-        given.shape, chosen = "bert_score's default", {DEFAULT, PEER, MODERN}
+    options = parser.parse_args()
+    pairs = options.pairs or (QUICK_PAIRS if options.quick else PAIRS)
+    if options.headline:
+        options.shape, chosen = "bert_score's default", {DEFAULT, PEER, MODERN}
     else:
-        chosen = {BARE, PEER, *(given.only or (QUICK if given.quick else CONTESTANTS))}
+        chosen = {BARE, PEER, *(options.only or (QUICK if options.quick else CONTESTANTS))}
     if MODERN in chosen and find_spec("modern_bert_score") is None:
         chosen.remove(MODERN)
         print(f"{MODERN} is left out: it is not installed (pip install {MODERN}, on Python 3.12 or newer)")
     names = [name for name in CONTESTANTS if name in chosen]
-    device = f"{torch.cuda.get_device_name()}, " if given.device.startswith("cuda") else ""
+    device = f"{torch.cuda.get_device_name()}, " if options.device.startswith("cuda") else ""
     rounds: list[dict[str, Measured]] = []
-    with model_of(given.shape) as (folder, layer):
-        print(f"{benchmark_pairs(pairs)[0]}; {given.shape} to layer {layer}; {device}{machine()}", flush=True)
-        for number in range(1, 1 + (given.rounds or (1 if given.quick else ROUNDS))):
+    with model_of(options.shape) as (folder, layer):
+        print(f"{benchmark_pairs(pairs)[0]}; {options.shape} to layer {layer}; {device}{machine()}", flush=True)
+        for number in range(1, 1 + (options.rounds or (1 if options.quick else ROUNDS))):
             rounds.append({})
             for name in names:
-                rounds[-1][name] = run(name, Setting(folder, layer, given.device), pairs)
+                rounds[-1][name] = run(name, Setting(folder, layer, options.device), pairs)
                 print(f"{number}. {name}: {rounds[-1][name].seconds:.1f} s", flush=True)
     rows = []
     for name in names:

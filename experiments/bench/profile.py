@@ -124,8 +124,8 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(prog="python -m experiments bench profile")
     parser.add_argument("--pairs", type=int, default=PAIRS)
-    given = parser.parse_args()
-    name, predictions, references = benchmark_pairs(given.pairs)
+    options = parser.parse_args()
+    name, predictions, references = benchmark_pairs(options.pairs)
     with tempfile.TemporaryDirectory() as folder:
         for file, lines in (("predictions", predictions), ("references", references)):
             text = "\n".join(line.replace("\n", " ") for line in lines) + "\n"

@@ -157,14 +157,14 @@ def _some(references: str | Sequence[str], draw: np.random.Generator) -> list[st
 def ranking_loss(line: Tensor, ratings: Tensor, items: Tensor, kind: Ranking) -> Tensor:
     """Return the mean loss of pairs of one segment whose ratings differ; 0 without such a pair."""
     first, second = torch.triu_indices(len(items), len(items), 1)
-    wanted = ratings[first] - ratings[second]
-    compared = (items[first] == items[second]) & (wanted.abs() > RESOLUTION)
+    rating_gaps = ratings[first] - ratings[second]
+    compared = (items[first] == items[second]) & (rating_gaps.abs() > RESOLUTION)
     if kind == "none" or not compared.any():
         return line.new_zeros(())
-    difference, wanted = (line[first] - line[second])[compared], wanted[compared]
+    difference, rating_gaps = (line[first] - line[second])[compared], rating_gaps[compared]
     if kind == "margin":
-        return functional.mse_loss(difference, wanted)
-    return functional.softplus(-difference * wanted.sign()).mean()
+        return functional.mse_loss(difference, rating_gaps)
+    return functional.softplus(-difference * rating_gaps.sign()).mean()
 
 
 class Judge(nn.Module):
@@ -193,12 +193,12 @@ class Judge(nn.Module):
 
     def loss(self, batch: Drawn, plan: Plan) -> Tensor:
         """Return the loss of a batch."""
-        similarities, wanted = self.similarities(batch.segments), batch.ratings
+        similarities, ratings = self.similarities(batch.segments), batch.ratings
         line = self.slopes[batch.group].exp() * similarities - self.offsets[batch.group]
-        deviations = similarities - similarities.mean(), wanted - wanted.mean()
+        deviations = similarities - similarities.mean(), ratings - ratings.mean()
         r = functional.cosine_similarity(*deviations, dim=0)  # 0 if either is constant
-        ranking = ranking_loss(line, wanted, batch.items, plan.ranking)
-        return MSE_SHARE * functional.mse_loss(line, wanted) - r + plan.ranking_weight * ranking
+        ranking = ranking_loss(line, ratings, batch.items, plan.ranking)
+        return MSE_SHARE * functional.mse_loss(line, ratings) - r + plan.ranking_weight * ranking
 
 
 def speed_up(wrapped: nn.Module, dropout: float) -> None:

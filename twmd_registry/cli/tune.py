@@ -53,9 +53,9 @@ def tune_command(arguments: Arguments) -> int:
 
     Tries every setting of the grid and prints the best. With -o, writes trials, surfaces and a preset.
     """
-    wanted = dict.fromkeys(arguments.metrics or [MetricName.TWMD])
-    keys = {key for name in wanted for key in entry(name).keys}
-    metrics = list(map(MetricName, wanted))
+    names = dict.fromkeys(arguments.metrics or [MetricName.TWMD])
+    keys = {key for name in names for key in entry(name).keys}
+    metrics = list(map(MetricName, names))
     fixed = parse_assignments(arguments.set)
     model, layer = fixed.pop("model", "embedded"), fixed.pop("layer", None)
     if layer is not None and arguments.layers:

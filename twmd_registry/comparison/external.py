@@ -45,7 +45,7 @@ class ExternalScores(NamedTuple):
 
 
 def external_scores(name: str, scores: GivenScores, systems: Sequence[str], segments: int) -> ExternalScores:
-    """Check the scores of some systems.
+    """Check scores of systems.
 
     Raises:
         InputError: Names the metric, system and row.

@@ -137,9 +137,9 @@ class Encoder(LoadedModel):
                 return reading
         readable = sorted(frozenset[int]().union(*(reading.numbers for reading in self._readings)))
         lacking = [k for k in layers if k not in readable] or layers
-        asked, found = (", ".join(map(str, numbers)) or "none" for numbers in (lacking, readable))
+        missing, found = (", ".join(map(str, numbers)) or "none" for numbers in (lacking, readable))
         vectors = "token vectors that depend on the text alone"
-        raise ModelError(f"model {self.files.label} has no {vectors} in hidden states {asked}, only in {found}.")
+        raise ModelError(f"model {self.files.label} has no {vectors} in hidden states {missing}, only in {found}.")
 
     def decode_tokens(self, ids: Sequence[int]) -> list[str]:
         """Return tokens as text, without the marks of word starts; a token without text as in the vocabulary."""

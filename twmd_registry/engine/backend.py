@@ -29,7 +29,7 @@ from twmd_registry.tensors import TextFacts
 
 
 class Scores(NamedTuple):
-    """The scores of pairs by one backend; of pairs of documents with ``align=sentences``."""
+    """One backend's scores of pairs; of pairs of documents with ``align=sentences``."""
 
     sides: np.ndarray  # Precision, recall and F1, or the score of a one-sided metric; shape (3 or 1, pairs)
     sentences: np.ndarray = np.zeros(0, SENTENCE_COUNTS)  # For pairs of documents, shape (pairs,); otherwise empty
@@ -46,7 +46,7 @@ class Scores(NamedTuple):
 
 
 class PairScores(NamedTuple):
-    """The scores of pairs by the backends of a group."""
+    """The scores of pairs from the backends of a group."""
 
     by_backend: list[Scores]
     facts: TextFacts
@@ -70,11 +70,11 @@ class Backend:
         """The model's files; raises ModelError if the model is not on this machine or does not have the signed
         content.
         """
-        name, wanted = str(self.requested.model), self.requested.fingerprint
+        name, signed = str(self.requested.model), self.requested.fingerprint
         by_name = partial(self.find_files, name, self.requested.revision)
-        files = self._find_part("model", by_name, self.find_files, wanted)
+        files = self._find_files("model", by_name, self.find_files, signed)
         # If the same content has two names, keep the published one.
-        return files._replace(name=name) if wanted and self.local_files else files
+        return files._replace(name=name) if signed and self.local_files else files
 
     @cached_property
     def adapter(self) -> ModelFiles | None:
@@ -83,24 +83,24 @@ class Backend:
         """
         if (name := self.requested.adapter) is None:
             return None
-        wanted = name.rpartition("@")[2] if self.local_files and "@" in name else None
-        files = self._find_part("adapter", partial(find_adapter, name), find_adapter, wanted)
-        return files._replace(name=name) if wanted else files
+        signed = name.rpartition("@")[2] if self.local_files and "@" in name else None
+        files = self._find_files("adapter", partial(find_adapter, name), find_adapter, signed)
+        return files._replace(name=name) if signed else files
 
-    def _find_part(
-        self, kind: str, by_name: Callable[..., ModelFiles], at: Callable[[str], ModelFiles], wanted: str | None
+    def _find_files(
+        self, kind: str, by_name: Callable[..., ModelFiles], at: Callable[[str], ModelFiles], signed: str | None
     ) -> ModelFiles:
         """Find files by the name in the specification, or `at` the user's path for a signature, and check that they
         have the signed content.
         """
-        place = getattr(self.local_files, kind) if self.local_files else None
-        if place:  # a signed file: hash its content again
+        path = getattr(self.local_files, kind) if self.local_files else None
+        if path:  # a signed file: hash its content again
             forget_hashes()
-        files = at(place) if place else by_name(paths=self.local_files is None)
-        if place and self.local_files and files.fingerprint in self.local_files.signed - {wanted}:
+        files = at(path) if path else by_name(paths=self.local_files is None)
+        if path and self.local_files and files.fingerprint in self.local_files.signed - {signed}:
             files = by_name(paths=False)  # the path belongs to another specification of the same record
-        if wanted and wanted != files.fingerprint:
-            contents = f"@{files.fingerprint} here, not @{wanted} as requested"
+        if signed and signed != files.fingerprint:
+            contents = f"@{files.fingerprint} here, not @{signed} as requested"
             raise ModelError(f"{kind} {files.label} has the content {contents}.")
         return files
 
@@ -143,7 +143,7 @@ class Backend:
         was fitted for other settings.
         """
         return find_signed(
-            lambda wanted: find_baseline(wanted, self._without_baseline),
+            lambda name: find_baseline(name, self._without_baseline),
             self.requested.baseline,
             self.local_files,
             BASELINE,

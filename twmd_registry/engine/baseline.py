@@ -72,13 +72,13 @@ def make_baseline(spec: MetricSpec, scores: np.ndarray, seed: int) -> FittedFile
     return FittedFile(BASELINE, (json.dumps(about, sort_keys=True, indent=1) + "\n").encode())
 
 
-def find_baseline(wanted: str, spec: MetricSpec) -> Baseline:
+def find_baseline(baseline: str, spec: MetricSpec) -> Baseline:
     """Find a baseline file by hash or path, and read it. Raises ModelError if it is missing or damaged, or was fitted
     for an applied specification other than `spec`; the message names the keys.
     """
-    if language := language_of(wanted):
+    if language := language_of(baseline):
         return _baseline_of_language(language, spec)
-    path = locate(BASELINE, wanted)
+    path = locate(BASELINE, baseline)
     if path.suffix in {".tsv", ".csv"}:
         return _read_table(path, spec)
     try:

@@ -168,10 +168,10 @@ def check_rows(
     """Return checked texts, or lists of texts if `nested`, as plain strings. ``str()`` of a subclass, such as an Enum
     member, may return a different text. With `optional`, None is a missing text.
     """
-    wanted = "a text or a list of texts" if name.endswith("]") else "a list of texts, one per segment"
+    expected = "a text or a list of texts" if name.endswith("]") else "a list of texts, one per segment"
     rows: list[Any] = []
     missing = dict[int, Any]()
-    for row, entry in enumerate(map(plain, check_ordered(values, name, wanted)), first_row):
+    for row, entry in enumerate(map(plain, check_ordered(values, name, expected)), first_row):
         where = f"{name}[{row}]"
         if is_absent(entry):
             rows.append(None)
@@ -197,14 +197,14 @@ def check_rows(
     return rows
 
 
-def check_ordered(values: Any, name: str, wanted: str) -> Iterable[Any]:
+def check_ordered(values: Any, name: str, expected: str) -> Iterable[Any]:
     """Return values that iterate over rows in order; raise InputError for others, such as a text, a mapping, a set, or
     a table, which iterates over its columns.
     """
     values = plain(values)
     unordered = isinstance(values, (str, bytes, Mapping, Set)) or hasattr(values, "columns")
     if unordered or not isinstance(values, Iterable):
-        raise InputError(f"{name} must be {wanted}; got {_describe(values)}.")
+        raise InputError(f"{name} must be {expected}; got {_describe(values)}.")
     return values
 
 

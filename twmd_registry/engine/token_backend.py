@@ -62,7 +62,7 @@ class TokenAlignmentBackend(Backend):
         fitted for another tokenizer.
         """
         return find_signed(
-            lambda wanted: idf.find_idf(wanted, self.model.tokenizer),
+            lambda name: idf.find_idf(name, self.model.tokenizer),
             self.requested.idf.table if self.requested.idf else None,
             self.local_files,
             idf.FREQUENCIES,

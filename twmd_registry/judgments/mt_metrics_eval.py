@@ -223,7 +223,7 @@ def read_system_ratings(
         ratings |= pair.read_system_scores(path) if path.is_file() else {}
     rest = [f"{system} of {group}" for group, system in sorted(places) if (group, system) not in ratings]
     if ratings and rest:
-        warn(f"no human score of some systems; the mean of their segments' ratings is used: {', '.join(rest)}.")
+        warn(f"systems without a human score; the mean of their segments' ratings is used: {', '.join(rest)}.")
     return {place: ratings[place] for place in places if place in ratings}
 
 

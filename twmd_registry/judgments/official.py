@@ -172,6 +172,6 @@ def published_systems(metrics: Sequence[object], rated: RatedSegments) -> list[d
     derived.pop((), None)
     for missing, names in derived.items():
         shown = listed((f"{system} of {group}" for group, system in missing), SHOWN)
-        what = f"no published score of some systems ({shown}); the mean over segments is used"
+        what = f"systems without a published score ({shown}); the mean over segments is used"
         warn(f"{', '.join(names)}: {what}.")
     return result

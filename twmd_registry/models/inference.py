@@ -175,7 +175,7 @@ class OneDnnLinear(nn.Linear):
 def multiplies(dtype: torch.dtype = torch.float32) -> bool:
     """Return whether torch has oneDNN for this CPU and multiplies a number format well with it.
 
-    oneDNN also takes bfloat16 where the CPU has AVX-512 alone, and then needs twice the time of float32.
+    oneDNN also takes bfloat16 on CPUs with only AVX-512, but needs twice the time of float32.
     """
     built = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
     if not built or platform.machine().lower() not in X86 or not all(hasattr(torch.ops.mkldnn, op) for op in OPERATORS):

@@ -117,7 +117,7 @@ class Reward:
         Completions are texts, or conversations whose last message counts. TRL also passes ``prompts`` and the columns
         of the data set, with a reference (text or list of texts) per completion. Without a reference (None or NaN, or a
         list of these) the result is None, by which a TRL reward function abstains. Raises InputError if there is no
-        column of references or a completion is not a text, and as `Scorer.score`.
+        column of references or a completion is not a text, and whatever `Scorer.score` raises.
         """
         if self._reference_column not in columns:
             known = ", ".join(name for name, values in columns.items() if isinstance(values, list))

@@ -144,7 +144,7 @@ def labels_of(specs: Sequence[MetricSpec]) -> list[str]:
 
 
 def _shorten(texts: Sequence[dict[str, str]], name: str) -> None:
-    """Leave out folders and hashes of a key's values, as long as different values stay different."""
+    """Leave out folders and hashes of a key's values, if distinct values stay distinct."""
     for pattern in (r".*/(?=[^/])", "@.*"):
         short = {values[name]: re.sub(pattern, "", values[name]) for values in texts}
         if len(set(short.values())) == len(short) > 1:

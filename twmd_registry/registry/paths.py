@@ -26,12 +26,12 @@ def home() -> Path:
 
 
 def is_there(name: str | Path) -> bool:
-    """Return whether a file or folder exists; False for a name that the system refuses (too long, with NUL)."""
+    """Return whether a file or folder exists; False for an invalid name (too long, with NUL)."""
     return os.path.exists(name)  # noqa: PTH110 (Path's method raises for such a name)
 
 
 def read_secret(file: Path, what: str) -> str:
-    """Return the word in a file, never shown in errors; raise FileError if it cannot be read."""
+    """Read a secret from a file; errors never show it. Raise FileError if the file cannot be read."""
     try:
         return file.read_text(encoding="utf-8", errors="replace").strip()
     except OSError as error:
@@ -39,10 +39,10 @@ def read_secret(file: Path, what: str) -> str:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file through a temporary file beside it, so no reader sees a partial one; raise OSError.
+    """Write a file through a temporary file next to it, so no reader sees a partial file; raise OSError.
 
     A link stays a link, and an existing file keeps its permissions. If several threads, processes or machines write,
-    the last wins.
+    the last one wins.
     """
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -139,7 +139,7 @@ def training_arguments(
     transformers' own `TrainingArguments` include checkpoints in `folder`, and with `evaluate` load the weights that
     agree best with dev at the end. Other types need `KeepBest`. Raises SpecError if Trainer would use another device.
     """
-    steps, wanted, own = recipe.epochs * batches, pick_device(device_option), arguments_type is TrainingArguments
+    steps, requested, own = recipe.epochs * batches, pick_device(device_option), arguments_type is TrainingArguments
     arguments = arguments_type(
         output_dir=str(folder),
         num_train_epochs=recipe.epochs,
@@ -157,12 +157,12 @@ def training_arguments(
         logging_nan_inf_filter=False,
         remove_unused_columns=False,
         report_to=[],
-        use_cpu=wanted.type == "cpu",
+        use_cpu=requested.type == "cpu",
         dataloader_pin_memory=False,
         disable_tqdm=not sys.stderr.isatty(),
     )
     device = torch.device(arguments.device)
-    if device.type != wanted.type or (wanted.index or 0) != (device.index or 0) or arguments.world_size > 1:
+    if device.type != requested.type or (requested.index or 0) != (device.index or 0) or arguments.world_size > 1:
         hint = f"training runs in one process on {device}; choose another one by CUDA_VISIBLE_DEVICES"
         raise SpecError(f"device={device_option}: {hint}.")
     if arguments.n_gpu > 1:
