@@ -99,14 +99,6 @@ def test_member_of_an_ensemble_is_compared_with_references_and_sources() -> None
     assert chosen[0, 1] == pytest.approx(found.scores[0], abs=1e-6)
 
 
-def test_score_all_of_ensembles_and_both_comparisons_equals_each_alone() -> None:
-    scorers = [load(name) for name in ("twmd", "ensemble(sbert,twmd)", "stsscore", "ensemble")]
-    scorers += [load("twmd", against="source"), load("trwmd", against="both", source_weight=0.2)]
-    together = score_with(scorers, PREDICTIONS, REFERENCES, sources=SOURCES)
-    for own, found in zip(scorers, together, strict=True):
-        assert found.scores == pytest.approx(own.score(PREDICTIONS, REFERENCES, SOURCES).scores, abs=1e-6)
-
-
 def test_background_means_of_two_languages_center_one_side_each(tmp_path: Path) -> None:
     backend = TokenAlignmentBackend(make_spec("twmd"), RunOptions())
     paths = []
@@ -145,11 +137,6 @@ def test_missing_texts_are_named_and_keys_without_a_meaning_refused(keys: dict[s
         score(**{"predictions": PREDICTIONS} | keys)
 
 
-def test_warnings_name_sources() -> None:
-    with pytest.warns(match=r"sources\[0\]"):
-        score(["the dog barks"], sources=["\u72d7\u53eb"], against="source", any_language=True)
-
-
 @pytest.mark.parametrize("side", ["predictions", "sources"])
 def test_text_in_another_language_triggers_a_warning(side: str) -> None:
     german = "Die freundliche Schaffnerin verschenkt die verwitterten Gartenst\u00fchle"
@@ -159,11 +146,6 @@ def test_text_in_another_language_triggers_a_warning(side: str) -> None:
         score(**texts, against="source")  # type: ignore[arg-type]
     with pytest.warns(TwmdWarning, match=r"\(mostly de.* preset multilingual-source of twmd"):
         score(**texts | {side: [german]}, against="source")  # type: ignore[arg-type]
-
-
-def test_alignment_shows_copied_words_without_a_partner() -> None:
-    found = score(["the dog barks"], sources=["the dog barks"], against="source", special="none")
-    assert np.abs(found.explain(0).similarities).max() < 0.4
 
 
 def test_score_with_copied_words_does_not_depend_on_its_neighbours() -> None:

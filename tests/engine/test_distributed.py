@@ -21,7 +21,6 @@ from tests import tiny
 from tests.processes import CONTEXT, PATIENCE
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.engine.distributed import score_over_ranks
-from twmd_registry.engine.pairs import check_segments, make_pairs, take_share
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import ModelError, TwmdError, TwmdWarning
 from twmd_registry.tensors import EncodedTexts, TextTokens
@@ -223,18 +222,6 @@ def test_error_on_one_rank_is_raised_on_all(trouble: str, outcomes: list[dict[st
         assert re.search(text, error[1])
 
 
-def test_cases_cover_what_they_are_meant_to(outcomes: list[dict[str, Outcome]]) -> None:
-    odd = outcomes[0]["odd texts"]
-    assert all(
-        max(getattr(found.counts, name) for found in odd.found) > 0
-        for name in ("truncated", "empty", "unknown", "repeated", "oov")
-    )
-    words = "nothing left|without a token|longer than the limit|unknown tokens|'heron'|without a vector".split("|")
-    for said in words:
-        assert any(said in message for message in odd.warnings), said
-    assert any("untuned" in message for message in outcomes[0]["untuned"].warnings)
-
-
 def test_every_rank_encodes_its_share_only_and_keeps_its_references(
     folder: Path, outcomes: list[dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,19 +232,3 @@ def test_every_rank_encodes_its_share_only_and_keeps_its_references(
     assert len(different) == alone == sum(shares)
     assert min(shares) > alone / 4
     assert sum(of_rank["kept references"].encoded for of_rank in outcomes) == len(SEGMENTS)
-
-
-@pytest.mark.parametrize(("step", "shares"), [(1, 1), (1, 3), (1, 40), (6, 2), (32, 2)])
-def test_shares_cover_all_pairs_and_do_not_split_batches(step: int, shares: int) -> None:
-    pairs = make_pairs(check_segments(*zip(*SEGMENTS, strict=True)))._replace(against="source")
-    found = [take_share(pairs, number, shares, step) for number in range(shares)]
-    listed = [(pairs.texts[h], pairs.texts[r]) for h, r in zip(pairs.hyp, pairs.ref, strict=True)]
-    assert [(own.texts[h], own.texts[r]) for own, _ in found for h, r in zip(own.hyp, own.ref, strict=True)] == listed
-    assert {own.against for own, _ in found} == {"source"}
-    assert all(own.texts == [pairs.texts[i] for i in texts] for own, texts in found)
-    sizes = [len(own.counts) for own, _ in found]
-    assert np.concatenate([own.counts for own, _ in found]).tolist() == pairs.counts.tolist()
-    assert all(first % step == 0 or first == len(SEGMENTS) for first in np.cumsum(sizes).tolist())
-    assert all(own.segment.tolist() == np.repeat(np.arange(len(own.counts)), own.counts).tolist() for own, _ in found)
-    if step == 1:
-        assert max(sizes) - min(sizes) <= 1

@@ -177,11 +177,6 @@ def test_several_references_are_matched_one_by_one(multiref: str) -> None:
         assert found.counts.sentences[name] == sum(own.counts.sentences[name] for own in single)
 
 
-def test_sentences_have_the_flags_of_their_document() -> None:
-    found = score(["a cat\n" + "long " * 50, "a dog"], ["a cat\nlong", "a dog"], align="sentences", truncation="cut:16")
-    assert (found.counts.truncated, found.counts.segments) == (1, 2)
-
-
 @pytest.mark.filterwarnings("ignore:texts without a token")
 @pytest.mark.parametrize("side", ["joint", "separate"])
 @pytest.mark.parametrize("centering", ["batch", "corpus"])

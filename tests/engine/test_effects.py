@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import fields
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -19,10 +16,8 @@ from transformers import AutoModelForSequenceClassification
 
 import twmd_registry
 from tests import tiny
-from twmd_registry import LocalFiles, RunOptions, Scorer, load, mbr, score, score_all, score_over_ranks
-from twmd_registry.comparison.systems import compare_systems
-from twmd_registry.engine.alignment import Alignment
-from twmd_registry.errors import SpecError, TwmdError, TwmdWarning
+from twmd_registry import Scorer, load, mbr, score, score_all, score_over_ranks
+from twmd_registry.errors import TwmdWarning
 from twmd_registry.record.content import InputFile
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
@@ -180,144 +175,19 @@ def calls(function: Callable[..., object], **options: Any) -> list[int]:
     return done
 
 
-MISSING: Any = ["a", None]
-
-
-def cyrillic(**options: Any) -> object:
-    return score(["\u0434\u043e\u0436\u0434\u044c"], ["\u0441\u043d\u0435\u0433"], **options).score
-
-
-def encoded(**options: Any) -> int:
-    """Return how many texts are encoded by two calls with the same references."""
-    with load("twmd", **options) as scorer:
-        before = scorer.members[0].backend.model.texts_encoded
-        for prediction in ("a cat", "a dog"):
-            scorer.score([prediction], ["some reference, seen by no other test"])
-        return int(scorer.members[0].backend.model.texts_encoded - before)
-
-
-RUN_OPTIONS: dict[str, tuple[Callable[..., object], Any]] = {
-    "device": (lambda **o: load("twmd", **o).score(*TEXTS).score, "nonsense"),
-    "batch_tokens": (lambda **o: calls(load("twmd", **o).score, predictions=CORPUS, references=CORPUS), 1),
-    "keep_references": (encoded, "1MB"),
-    "any_language": (cyrillic, True),
-    "drop_missing": (lambda **o: score(MISSING, ["a", "b"], **o).scores, True),
-}
-
-
-def outcome(call: Callable[[], object]) -> str:
-    """Return a call's result and warnings, or its error."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", TwmdWarning)
-        try:
-            found = repr(call())
-        except TwmdError as error:
-            found = f"{type(error).__name__}: {error}"
-    return "\n".join([found, *(str(one.message) for one in caught)])
-
-
-@pytest.mark.parametrize("name", [field.name for field in fields(RunOptions)])
-def test_every_run_option_has_an_effect(name: str) -> None:
-    call, value = RUN_OPTIONS[name]
-    assert outcome(call) != outcome(lambda: call(**{name: value}))
-
-
 ALONE = load("twmd", "embedded", layer=3)
 LISTS = [["a cat", "the cat", "two dogs"], ["rain", "it rains"]]
-FITTED_ON = {"texts": CORPUS, "pairs": 4, "seed": 1}
-
-
-def scored(**options: Any) -> Any:
-    return ALONE.score(*TEXTS, **options)
-
-
-def record(**options: Any) -> Any:
-    made = twmd_registry.make_record([("sys", [scored()])], seconds=1.0, **options)
-    return made.inputs, made.references, made.environment["device"], made.resampling
 
 
 def verified(**options: Any) -> Any:
     made = twmd_registry.make_record(
-        [("sys", [scored()])], seconds=1.0, inputs=[InputFile("predictions", "a", "0" * 64)]
+        [("sys", [ALONE.score(*TEXTS)])], seconds=1.0, inputs=[InputFile("predictions", "a", "0" * 64)]
     )
     found = twmd_registry.verify_record(made, [TEXTS], **options)
     return found.agrees, [check.tolerance for check in found.checks], found.differences
 
 
-def stopped(**options: Any) -> Any:
-    """Score with the signature of a stop list that the user does not have."""
-    return Scorer(twmd_registry.parse_signature(SIGNED[0]).spec, **options).score(*TEXTS).score
-
-
-SIGNED: list[str] = []
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _signature_with_stop_words(files: dict[str, str]) -> Iterator[None]:
-    SIGNED[:] = [load("twmd", stopwords=files["STOP"]).signature, files["STOP"]]
-    with ALONE:
-        yield
-    SIGNED.clear()
-
-
-Call = Callable[..., object]
-ARGUMENTS: dict[str, tuple[Call, Callable[[], dict[str, Any]]]] = {
-    "load.metric": (lambda **o: load(**o).score(*TEXTS).score, lambda: {"metric": "trwmd"}),
-    "load.preset": (lambda **o: load("twmd", **o).score(*TEXTS).score, lambda: {"preset": "embedded"}),
-    "score.references": (lambda **o: score(PREDICTIONS, **o).score, lambda: {"references": REFERENCES}),
-    "score.metric": (lambda **o: score(*TEXTS, **o).score, lambda: {"metric": "sbert"}),
-    "score.preset": (lambda **o: score(*TEXTS, **o).score, lambda: {"preset": "embedded"}),
-    "score.sources": (lambda **o: score(*TEXTS, against="source", **o).score, lambda: {"sources": SOURCES}),
-    "Scorer.__init__.options": (
-        lambda **o: Scorer(ALONE.requested, **o).score(*TEXTS).score,
-        lambda: {"options": RunOptions(device="nonsense")},
-    ),
-    "Scorer.__init__.local_files": (stopped, lambda: {"local_files": LocalFiles(stopwords=SIGNED[1])}),
-    "Scorer.__init__.nrefs": (lambda **o: Scorer(ALONE.requested, **o).score(*TEXTS).score, lambda: {"nrefs": 1}),
-    "Scorer.score.references": (lambda **o: ALONE.score(PREDICTIONS, **o).score, lambda: {"references": REFERENCES}),
-    "Scorer.score.sources": (
-        lambda **o: load("twmd", against="source").score(PREDICTIONS, **o).score,
-        lambda: {"sources": SOURCES},
-    ),
-    "Scorer.fit_baseline.pairs": (lambda **o: ALONE.fit_baseline(CORPUS, **o).content, lambda: {"pairs": 5}),
-    "Scorer.fit_baseline.seed": (lambda **o: ALONE.fit_baseline(CORPUS, 5, **o).content, lambda: {"seed": 3}),
-    "score_all.references": (lambda **o: score_all([ALONE], PREDICTIONS, **o), lambda: {"references": REFERENCES}),
-    "score_all.sources": (
-        lambda **o: score_all(["twmd;against=source"], PREDICTIONS, **o),
-        lambda: {"sources": SOURCES},
-    ),
-    "score_over_ranks.references": (
-        lambda **o: score_over_ranks([ALONE], PREDICTIONS, **o),
-        lambda: {"references": REFERENCES},
-    ),
-    "score_over_ranks.sources": (
-        lambda **o: score_over_ranks([load("twmd", against="source")], PREDICTIONS, **o),
-        lambda: {"sources": SOURCES},
-    ),
-    "mbr.metric": (lambda **o: mbr(LISTS, **o), lambda: {"metric": "sbert"}),
-    "mbr.preset": (lambda **o: mbr(LISTS, **o), lambda: {"preset": "embedded"}),
-    "mbr.sources": (lambda **o: mbr(LISTS, against="source", **o), lambda: {"sources": ["eine Katze", "Regen"]}),
-    "mbr.utilities": (lambda **o: mbr(LISTS, ALONE, **o), lambda: {"utilities": True}),
-    "ScoreSet.by_document.resamples": (lambda **o: scored().by_document(list("aabbb"), **o), lambda: {"resamples": 0}),
-    "ScoreSet.by_document.seed": (lambda **o: scored().by_document(list("aabbb"), **o), lambda: {"seed": 1}),
-    "ScoreSet.explain.reference": (lambda **o: scored().explain(2, **o).reference, lambda: {"reference": 0}),
-    "Signature.format.short": (lambda **o: str(scored().signature.format(**o)), lambda: {"short": True}),
-    "Alignment.links.side": (lambda **o: scored().explain(0).links(**o), lambda: {"side": "recall"}),
-    "Alignment.links.most": (lambda **o: scored().explain(0).links(**o), lambda: {"most": 1}),
-    "Alignment.as_dict.most": (lambda **o: scored().explain(0).as_dict(**o), lambda: {"most": 1}),
-    "make_record.inputs": (record, lambda: {"inputs": [InputFile("predictions", "a", "0" * 64)]}),
-    "make_record.references": (record, lambda: {"references": REFERENCES}),
-    "make_record.device": (record, lambda: {"device": "nonsense"}),
-    "make_record.comparison": (
-        record,
-        lambda: {"comparison": compare_systems([("sys", PREDICTIONS)], REFERENCES, [(ALONE, [scored()])])},
-    ),
-    "verify_record.inputs": (verified, lambda: {"inputs": [InputFile("predictions", "a", "1" * 64)]}),
-    "verify_record.options": (verified, lambda: {"options": RunOptions(device="nonsense")}),
-    "verify_record.local_files": (verified, lambda: {"local_files": LocalFiles(stopwords="nowhere")}),
-    "verify_record.tolerance": (verified, lambda: {"tolerance": 0.5}),
-}
-PROGRESS: dict[str, tuple[Call, dict[str, Any], int]] = {
+PROGRESS: dict[str, tuple[Callable[..., object], dict[str, Any], int]] = {
     "score.progress": (score, {"predictions": PREDICTIONS, "references": REFERENCES}, len(PREDICTIONS)),
     "Scorer.score.progress": (ALONE.score, {"predictions": PREDICTIONS, "references": REFERENCES}, len(PREDICTIONS)),
     "score_all.progress": (
@@ -337,39 +207,9 @@ PROGRESS: dict[str, tuple[Call, dict[str, Any], int]] = {
 """Functions, their arguments, and the number of segments."""
 
 
-def test_every_optional_argument_of_a_public_function_is_in_a_table() -> None:
-    public = {name: getattr(twmd_registry, name) for name in twmd_registry.__all__}
-    functions = {name: value for name, value in public.items() if isinstance(value, FunctionType)}
-    for kind in (Scorer, twmd_registry.ScoreSet, twmd_registry.Signature, Alignment):
-        own = vars(kind).items()
-        functions |= {f"{kind.__name__}.{name}": each for name, each in own if isinstance(each, FunctionType)}
-    del functions["Signature.__init__"]
-    optional = {
-        f"{name}.{parameter.name}"
-        for name, function in functions.items()
-        if "._" not in name or name == "Scorer.__init__"
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.default is not parameter.empty
-    }
-    assert optional - ARGUMENTS.keys() - PROGRESS.keys() - {"ScoreSet.__init__.explainer"} == set()
-
-
-@pytest.mark.parametrize("name", ARGUMENTS)
-def test_every_optional_argument_has_an_effect(name: str) -> None:
-    call, options = ARGUMENTS[name]
-    assert outcome(call) != outcome(lambda: call(**options()))
-
-
 @pytest.mark.parametrize("name", PROGRESS)
 def test_progress_counts_segments(name: str) -> None:
     function, arguments, segments = PROGRESS[name]
     done = calls(function, **arguments)
     assert sum(done) == segments
     assert min(done) > 0
-
-
-def test_progress_and_sources_are_passed_where_texts_are_scored() -> None:
-    for name in ("progress", "sources"):
-        keys: dict[str, Any] = {name: None}
-        with pytest.raises(SpecError, match=name):
-            load("twmd", **keys)

@@ -148,12 +148,6 @@ def test_scoring_twice_with_a_scorer_or_its_copy_repeats_every_digit(texts: Text
     assert pickle.loads(pickle.dumps(scorer)).score(*few) == first
 
 
-def test_equal_scores_have_equal_hashes(texts: Texts) -> None:
-    scorer = twmd_registry.load("twmd")
-    first, again, other = (scorer.score(texts.predictions[:n], texts.references[:n]) for n in (3, 3, 4))
-    assert {first, again, other} == {first, other}
-
-
 @pytest.mark.parametrize("metric", WITH_REFERENCES)
 def test_several_references_score_their_maximum_or_mean(
     of_two_references: dict[MetricName, list[ScoreSet]], metric: MetricName
@@ -169,18 +163,6 @@ def test_bfloat16_stays_near_float32_and_keeps_scores_apart(texts: Texts) -> Non
     assert 0 < differences(exact, coarse) < 0.05
     assert len(set(coarse.scores)) >= len(set(exact.scores)) - 1
     assert "dtype:bfloat16" in str(coarse.signature)
-
-
-def test_converged_twmd_at_a_low_temperature_is_exact_transport_on_real_text(texts: Texts) -> None:
-    short = [[side[i] for i in (1, 6, 14)] for side in texts]
-    keys: dict[str, Any] = {"model": "embedded", "layer": 4, "special": "all", "centering": "none"}
-    scorers = [
-        twmd_registry.load("twmd", temperature=1e-3, iterations="converged", normalize="no", **keys),
-        twmd_registry.load("moverscore", ngram=1, transform="linear", **keys),
-    ]
-    cold, balanced = twmd_registry.score_all(scorers, *short)
-    for side in (cold.precision, cold.recall):
-        assert float(np.abs(np.array(side) - np.array(balanced.scores)).max()) <= 1e-3
 
 
 LAYERED = [metric for metric in MetricName if "layer" in CATALOGUE[metric].keys]

@@ -10,7 +10,7 @@ import pytest
 from twmd_registry import load, mbr, score, score_all
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.engine.mbr import CANDIDATES_AT_ONCE, TIED, Choice
-from twmd_registry.errors import InputError, SpecError, TwmdWarning
+from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.registry.names import MetricName
 
 CANDIDATES = [
@@ -154,19 +154,6 @@ def test_empty_choice_is_named_and_segments_are_counted_once() -> None:
         "texts without a token: 2",
         "segments for which an empty candidate was chosen: 1 (candidates[0])",
     ]
-
-
-def test_scorer_takes_no_keys() -> None:
-    with pytest.raises(SpecError, match="scorer fixes"):
-        mbr(CANDIDATES, load("twmd"), temperature=0.1)
-
-
-def test_result_can_be_reproduced_from_its_signature(recwarn: pytest.WarningsRecorder) -> None:
-    result = mbr(CANDIDATES, "bertscore_centered", output="recall")
-    again = mbr(CANDIDATES, result.signature)
-    assert again.signature == result.signature
-    assert [vars(choice) for choice in again.choices] == [vars(choice) for choice in result.choices]
-    assert [str(warning.message) for warning in recwarn] == []
 
 
 def test_warnings_name_segments_and_come_once(monkeypatch: pytest.MonkeyPatch) -> None:

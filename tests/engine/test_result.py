@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datasets
 import numpy as np
 import pandas as pd
 import pytest
@@ -29,14 +28,6 @@ def test_result_is_shown_in_two_lines_and_read_as_a_sequence(metric: str, sides:
     frame = scores.to_pandas()
     assert frame["score"].tolist() == scores.scores
     assert list(frame)[1:] == ["precision", "recall", "f1"] * bool(sides)
-
-
-def test_scores_are_a_column_of_datasets() -> None:
-    rows = datasets.Dataset.from_dict({"prediction": TEXTS[0], "reference": TEXTS[1]})
-    added = rows.map(
-        lambda batch: {"twmd": twmd_registry.score(batch["prediction"], batch["reference"]).scores}, batched=True
-    )
-    assert added["twmd"][:] == pytest.approx(twmd_registry.score(*TEXTS).scores)
 
 
 def test_several_metrics_are_named_as_on_the_command_line() -> None:

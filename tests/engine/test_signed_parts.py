@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -36,16 +35,6 @@ def test_model_folder_of_other_content_is_refused_with_both_fingerprints(copy: P
         tiny.change_json(copy / "config.json", hidden_act="relu")
     own = twmd_registry.load("twmd", model=str(copy)).spec.fingerprint
     with pytest.raises(ModelError, match=rf"has the content @{own} here, not @21de63af9d45 as requested"):
-        twmd_registry.load(signature, model=str(copy)).score(*TEXTS)
-
-
-def test_model_folder_changed_behind_its_time_of_change_is_refused(copy: Path) -> None:
-    signature = twmd_registry.load("twmd").signature
-    assert twmd_registry.load(signature, model=str(copy)).score(*TEXTS).score > 0
-    before = (copy / "model.safetensors").stat()
-    tiny.flip_last_byte(copy / "model.safetensors")
-    os.utime(copy / "model.safetensors", ns=(before.st_atime_ns, before.st_mtime_ns))
-    with pytest.raises(ModelError, match="not @21de63af9d45 as requested"):
         twmd_registry.load(signature, model=str(copy)).score(*TEXTS)
 
 

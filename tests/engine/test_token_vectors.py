@@ -5,22 +5,17 @@ tests/engine/test_whole_scores.py compares every aggregation, mean and n-gram wi
 
 from __future__ import annotations
 
-from typing import get_args
-
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
-from tests.align.problems import QUICK, seeds
 from tests.oracles import movers
 from twmd_registry.engine.aggregation import aggregate
-from twmd_registry.engine.token_vectors import center, form_ngrams
-from twmd_registry.registry.names import CENTERINGS, CenteringKind, RoutingKernel, Vectors
+from twmd_registry.engine.token_vectors import center
+from twmd_registry.registry.names import CENTERINGS, CenteringKind, Vectors
 from twmd_registry.registry.values import Aggregation
-from twmd_registry.tensors import EPSILON, TokenVectors
+from twmd_registry.tensors import TokenVectors
 
 LENGTHS = [3, 1, 5, 2]
 
@@ -37,22 +32,6 @@ def test_high_power_of_small_numbers_is_not_lost_in_float32(power: str) -> None:
     z = layers(3, 4, width=384, seed=6)
     found = aggregate(z.to(torch.float32), Aggregation.parse(f"pmeans:{power}"))
     np.testing.assert_allclose(found, [movers.power_mean(token, power) for token in z.numpy()], atol=1e-5)
-
-
-@QUICK
-@given(
-    kernel=st.sampled_from(get_args(RoutingKernel)),
-    tokens=st.integers(1, 5),
-    depth=st.sampled_from([2, 3, 6, 12]),
-    seed=seeds,
-    spread=st.sampled_from([0.1, 1.0, 4.0]),
-)
-def test_routing_follows_algorithm_1_for_every_token(
-    kernel: str, tokens: int, depth: int, seed: int, spread: float
-) -> None:
-    z = layers(tokens, depth, seed=seed, spread=spread)
-    wanted = [movers.routing(token, kernel) for token in z.numpy()]
-    np.testing.assert_allclose(aggregate(z, Aggregation.parse(f"routing:{kernel}")), wanted, atol=1e-9)
 
 
 @pytest.fixture
@@ -97,12 +76,3 @@ def test_dropping_tokens_keeps_the_flags_of_the_others(tokens: TokenVectors) -> 
     assert centered.counted.tolist() == [*counted[:3].tolist(), *counted[4:].tolist()]
     own = torch.split(centered.counted, centered.lengths.tolist())
     assert [int(flags.sum()) for flags in own] == [2, 0, 4, 2]
-
-
-def test_window_with_zero_weights_has_the_unweighted_mean_and_zero_weight() -> None:
-    vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
-    weights, rounding = torch.tensor([0.0, 0.0, 2.0]), EPSILON * torch.linalg.vector_norm(vectors, dim=1)
-    found = form_ngrams(TokenVectors(vectors, torch.tensor([3]), weights=weights, rounding=rounding), 2)
-    assert found.weights is not None
-    assert found.weights.tolist() == [0.0, 2.0]
-    assert found.vectors.tolist() == [[0.5, 0.5], [0.5, 0.5]]
