@@ -218,8 +218,3 @@ def test_evaluate_bertscore_arguments_work_with_the_preset(model: str) -> None:
 def test_an_argument_and_a_key_that_say_the_same_are_refused(arguments: dict[str, Any], conflict: str) -> None:
     with pytest.raises(SpecError, match=conflict):
         ours.read_arguments(arguments)
-
-
-def test_named_layer_is_read_instead_of_the_table() -> None:
-    assert ours.read_arguments({"model_type": "roberta-large", "layer": 3})["layer"] == 3
-    assert ours.read_arguments({"model_type": "roberta-large"})["layer"] == 17

@@ -170,25 +170,6 @@ def test_non_text_reference_column_is_refused(reference: Any) -> None:
         references_in("targets", "sbert")({"id": 7, "targets": reference}, ["a"])
 
 
-def test_settings_of_one_metric_have_distinct_names(run_task: RunTask, tmp_path: Path) -> None:
-    (tmp_path / "both.py").write_text(
-        "from twmd_registry.plugins.lm_eval import references_in\n\n"
-        "default = references_in('english')\nsixth = references_in('english', name='sixth', layer=6)\n\n\n"
-        "def process(document, results):\n    return default(document, results) | sixth(document, results)\n",
-        encoding="utf-8",
-    )
-    named = "    aggregation: twmd_registry\n    higher_is_better: true\n"
-    metrics = "".join(f"  - metric: {name}\n{named}" for name in ("twmd", "twmd_signature", "sixth", "sixth_signature"))
-    head = TRANSLATION.partition("metric_list:")[0]
-    found = run_task(f"{head}process_results: !function both.process\nmetric_list:\n{metrics}")
-    references = [row["english"] for row in found["rows"]]
-    settings: dict[str, Any] = {"twmd": {}, "sixth": {"layer": 6}}
-    for name, keys in settings.items():
-        expected = twmd_registry.score(OUTPUTS[: len(references)], references, **keys)
-        assert found[f"{name},none"] == pytest.approx(expected.score, abs=1e-6)
-        assert found[f"{name}_signature,none"] == str(expected.signature)
-
-
 def test_unregistered_metric_error_names_the_import(run_task: RunTask, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = {"twmd_registry", *MetricName, *(f"{name}_signature" for name in MetricName)}
     for kind in ("metric", "metric_agg", "aggregation", "higher_is_better"):

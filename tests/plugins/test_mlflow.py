@@ -100,18 +100,6 @@ def test_classic_metric_scores_all_rows_in_one_call_and_tags_the_run(monkeypatch
     assert mlflow.get_run(run.info.run_id).data.tags["twmd.signature.twmd_layer_6"] == str(expected.signature)
 
 
-def test_metrics_with_equal_names_have_separate_scores() -> None:
-    scorers = [genai_scorer("sbert"), genai_scorer("sbert", layer=3), genai_scorer("sbert", reference="other")]
-    expectations = {"expected_response": "a dog barked", "other": "dogs"}
-    found = mlflow.genai.evaluate(
-        data=[{"inputs": {"question": "?"}, "outputs": OUTPUTS[0], "expectations": expectations}], scorers=scorers
-    )
-    values = [found.metrics[f"{name}/mean"] for name in ("sbert", "sbert_layer_3", "sbert_other")]
-    assert len({round(value, 4) for value in values}) == 3
-    assert [genai_scorer(name="mine").name, classic_metric(name="mine").name] == ["mine", "mine"]
-    assert [classic_metric("sbert", layer=layer).name for layer in (3, 2)] == ["sbert_layer_3", "sbert_layer_2"]
-
-
 @pytest.mark.parametrize("reference", [5, {"text": "a"}, [["a"]], []])
 def test_non_text_expectation_is_refused(reference: Any) -> None:
     with pytest.raises(InputError):

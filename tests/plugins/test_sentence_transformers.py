@@ -114,10 +114,7 @@ def test_wrong_settings_are_refused_immediately() -> None:
 
     for metric, keys, words in (
         ("stsscore", {}, "single encoder"),
-        ("ensemble", {}, "single encoder"),
-        ("twdm", {}, "did you mean 'twmd'"),
         ("twmd", {"model": "a"}, "leave out model"),
-        ("twmd", {"revision": "a"}, "leave out revision"),
         ("twmd", {"preset": "embedded-tuned"}, "has an adapter"),
         ("twmd", {"device": "cuda:99"}, "device"),
         ("twmd", {"clip": "yes"}, "clip"),

@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 import twmd_registry
 from tests.processes import run_beside
 from twmd_registry.engine.result import COUNTS, Counts
-from twmd_registry.errors import InputError, MissingExtraError, SpecError, TwmdWarning
+from twmd_registry.errors import InputError, MissingExtraError, TwmdWarning
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 
@@ -31,12 +29,9 @@ from twmd_registry.plugins.torchmetrics import (  # noqa: E402
     TWMD,
     BERTScoreCentered,
     Row,
-    STSScore,
     WordsetCKA,
     collate_rows,
     order_rows,
-    read_rows,
-    write_rows,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,19 +95,6 @@ def test_forward_returns_the_batch_score_and_keeps_the_batch() -> None:
         expected = ours.score(PREDICTIONS[batch], REFERENCES[batch]).score
         assert theirs(PREDICTIONS[batch], REFERENCES[batch]).item() == single(expected)
     assert theirs.compute().item() == single(ours.score(PREDICTIONS, REFERENCES).score)
-
-
-def test_positions_set_the_order_and_count_once() -> None:
-    expected = twmd_registry.load("twmd", **ORDERED).score(PREDICTIONS, REFERENCES).score
-    # A sampler deals six segments to four processes; the last ones are repetitions.
-    ranks = [[0, 4, 2, 1], [1, 5, 3, 0]]
-    theirs, unordered = TWMD(**ORDERED), TWMD(**ORDERED)
-    for rank in ranks:
-        dealt = [PREDICTIONS[i] for i in rank], [REFERENCES[i] for i in rank]
-        theirs.update(*dealt, positions=torch.tensor(rank))
-        unordered.update(*dealt)
-    assert theirs.compute().item() == single(expected)
-    assert abs(unordered.compute().item() - expected) > 1e-5
 
 
 def test_collection_keeps_texts_once() -> None:
@@ -179,28 +161,6 @@ def test_mismatched_positions_are_refused() -> None:
         order_rows([Row(3, "a", ["b"], None), Row(3, "a", ["c"], None)])
     with pytest.raises(InputError, match="nothing to score: update"):
         order_rows([])
-
-
-def test_settings_are_checked_at_construction() -> None:
-    with pytest.raises(SpecError, match="temprature"):
-        TWMD(temprature=0.1)
-    with pytest.raises(ValueError, match="compute_on_cpu"):
-        STSScore(compute_on_cpu="yes")
-
-
-UNICODE = st.text(st.characters(exclude_categories=["Cs"]))
-
-
-ROW = st.builds(
-    Row, st.none() | st.integers(0, 2**40), UNICODE, st.lists(UNICODE, min_size=1, max_size=3), st.none() | UNICODE
-)
-
-
-@given(st.lists(ROW, max_size=4))
-def test_texts_survive_conversion_to_bytes_and_joining(rows: list[Row]) -> None:
-    joined = torch.cat([write_rows(rows[:1], torch.device("cpu")), write_rows(rows[1:], torch.device("cpu"))])
-    assert joined.dtype == torch.uint8
-    assert read_rows(joined) == rows
 
 
 def test_missing_torchmetrics_error_shows_the_install_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,16 +52,12 @@ def test_degenerate_completions_are_scored_as_an_empty_text() -> None:
     ("text", "repeats"),
     [
         ("the bell rang and rang and rang and rang and rang and rang", True),
-        ("rain " * 10, True),
         ("\u96e8\u304c\u964d\u308b\u3002" * 4, True),
-        ("ha" * 6, True),
         ("no no no no", False),  # too short to matter
         ("wir gehen wir gehen wir gehen wir gehen", True),  # no space follows the last
-        ("1000000000000000", False),
         ("We rowed north, then we rowed east, then we rowed home for tea and toast", False),
         ("Chapter 1 ................................ 5", False),
         ("She said no, no, no, no, and walked along the pier until the lamps went out", False),
-        ("", False),
     ],
 )
 def test_text_of_one_repeated_string_is_recognised(text: str, repeats: bool) -> None:
