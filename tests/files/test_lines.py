@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 
 import pytest
 
@@ -30,11 +29,8 @@ def test_one_cr_before_a_line_feed_is_dropped(content: str, lines: list[str]) ->
 @pytest.mark.parametrize(
     ("content", "word"),
     [
-        (b"a\rb\r", "CR alone"),
         (b"a\rb", "CR alone"),
         ("it rains".encode("utf-16"), "UTF-16"),
-        ("it rains".encode("utf-16-be"), "UTF-16"),
-        ("\u96e8".encode("utf-16"), "UTF-16"),
         ("it rains".encode("utf-32"), "UTF-16 or UTF-32"),
         ("\u00e9".encode("latin-1"), "not UTF-8"),
     ],
@@ -59,23 +55,17 @@ XML = "<?xml version='1.0' encoding='utf-8'?>\n<dataset id=\"wmt24\">\n  <doc id
     [
         (SGML, "XML or SGML"),
         (SGML.replace("\n", ""), "XML or SGML"),
-        (SGML.partition("\n")[2].rpartition("\n")[0], "XML or SGML"),
         (f"\n{XML}", "XML or SGML"),
         ("<!DOCTYPE html>\n<p>It rains.", "XML or SGML"),
         ("0 ||| it rains ||| LM0= -3 ||| -1.5\n0 ||| it rained ||| LM0= -4 ||| -2\n", "n-best"),
-        ("12 ||| it rains", "n-best"),
         ("it rains ||| es regnet\nyes ||| ja", r"\|\|\|"),
         ("it rains\tes regnet\n\nyes\t", "tabs"),
-        ("\tit rains", "tabs"),
         ('id,hyp\n1,"it rains, again"\n2,\n', "table"),
         ("hyp;ref\na;b", "table"),
         ('["a", "b"]\n["c", "d"]', "lists"),
-        ("['a', 'b']", "lists"),
         ("{'a': 'b'}\n{'a': None}", "lists or objects"),
-        (json.dumps([["a", "b"], ["c", "d"]]), "lists"),
         ('{"a": "b"},\n{"a": "c"},', "objects"),
         ('{"a": "b"}\n{"a": "c', "objects"),
-        ('[{"a": "b"}, {"a": "c', "objects"),
         ('"It rains!","ja"\n"He said ""no"", twice","nein"', "CSV"),
         ("| hyp | ref |\n|---|---|\n| a | b |", "Markdown"),
         ("<!-- wmt -->\n<seg>a</seg>", "XML"),
@@ -91,7 +81,6 @@ XML = "<?xml version='1.0' encoding='utf-8'?>\n<dataset id=\"wmt24\">\n  <doc id
         ("\n\n".join(f"utt000{k} yes" for k in range(5)), "numbered"),
         ("\n".join(f"yes (speaker-{k})" for k in range(1, 6)), "numbered"),
         ('[\n "a",\n "b",', "JSON"),
-        ('[{\n "a": "b",', "JSON"),
     ],
 )
 def test_structured_lines_are_refused_with_a_remedy(content: str, word: str) -> None:
@@ -108,8 +97,6 @@ def test_structured_lines_are_refused_with_a_remedy(content: str, word: str) -> 
         "[music]\n[1]\n[ ]",
         "<b>Yes</b>\nno",
         "<i>He said:</i> yes",
-        "<p>One</p>",
-        "<em>Yes</em>\n<strong>no</strong>",
         "<mark>One</mark> or\ntwo <mark>b</mark>",
         "12:30 --> 14:00",
         "a ||| b\nno",
@@ -118,10 +105,7 @@ def test_structured_lines_are_refused_with_a_remedy(content: str, word: str) -> 
         '"Yes", "no", he said\n"No"',
         "|x| is\n|y|",
         "{x} is a set\n{y}",
-        '["Yes", she said',
-        "12\n13",
         "1. a\n2. b\n3. c\n4. d\n6. e",
-        "1st a\n2nd b\n3rd c\n4th d\n5th e",
         "2001 a\n2002 b\n2003 c\n2004 d\n2005 e",
         "yes,no",
         "Yes, no\nNo, yes",

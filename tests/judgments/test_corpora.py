@@ -91,11 +91,9 @@ def test_ratings_of_data_to_text_and_of_summaries_are_read(tmp_path: Path) -> No
     ("read", "row", "words"),
     [
         (read_data_to_text, utterance(quality="good"), "row 1, quality: expected a rating, .*, not 'good'"),
-        (read_data_to_text, utterance(references=[]), "row 1: an empty list of references"),
         (read_data_to_text, {"id": "0", "quality": 1}, "row 1: no column 'prediction'; Choices: id, quality"),
         (read_summeval, summary({"relevance": 3}, {"fluency": 3}), "row 1, expert 2: no column 'relevance'; Choices"),
         (read_summeval, summary(expert_annotations=3), "row 1: expected a list of .* as expert_annotations, not 3"),
-        (read_summeval, summary(expert(3), model_id=None), "row 1: expected a name as model_id, not None"),
     ],
 )
 def test_damaged_row_is_refused_with_its_number(read: Any, row: dict[str, Any], words: str, tmp_path: Path) -> None:
@@ -145,13 +143,8 @@ def write_tac(folder: Path, **changes: Any) -> Path:
     ("content", "words"),
     [
         ("[]", "expected a JSON object of topics"),
-        ('{"D1": 3}', "expected a JSON object of topics"),
         ('{"D1": {"references": [{"text": ["One."]}]}}', "D1: no column 'annotations'; Choices: references"),
-        ('{"D1": {"references": [3]}}', r"D1: expected a list of objects as references, not \[3\]"),
         ('{"D1": {"references": [{"text": ["One.", 2]}]}}', "D1, reference 1: expected a list of sentences as text"),
-        ('{"D1":' + 20_000 * "[", r"tac: expected a JSON object of topics \(.*: was it cut off\?"),
-        ("{", r"tac: expected a JSON object of topics \(Expecting property name.*: was it cut off\?"),
-        ('{"D1": {"references": [{"text": "One."}], "annotations": []}}', "D1, reference 1: expected a list of"),
     ],
 )
 def test_damaged_tac_file_is_refused(content: str, words: str, tmp_path: Path) -> None:

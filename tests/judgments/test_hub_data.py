@@ -16,10 +16,6 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         {"sentence1": "A heron waits.", "sentence2": "A bird waits.", "label": 3.5, "idx": 0},
         {"sentence1": "Rain.", "sentence2": "Snow.", "label": -1.0, "idx": 1},
     ],
-    "nyu-mll/glue qqp": [
-        {"question1": "Why?", "question2": "How?", "label": 0, "idx": 0},
-        {"question1": "", "question2": "How?", "label": 0, "idx": 1},
-    ],
     "RicardoRei/wmt-mqm-human-evaluation None": [
         {"lp": "zh-en", "src": "Di.", "mt": "A dike.", "ref": "A dyke.", "score": -1.0, "system": "one", "year": 2022},
         {"lp": "zh-en", "src": "Di.", "mt": "A dyke.", "ref": "A dyke.", "score": 0.0, "system": "refA", "year": 2022},
@@ -46,7 +42,6 @@ ROWS: dict[str, list[dict[str, Any]]] = {
 
 EXPECTED: dict[str, list[Any]] = {
     "glue/stsb": [[3.5], 1, ["A heron waits."], ["A bird waits."], None, None, None],
-    "glue/qqp": [[0], 1, ["Why?"], ["How?"], None, None, None],
     "wmt22-zh-en-mqm": [[-1], 0, ["A dike."], ["A dyke."], ["zh-en"], ["zh-en:Di."], ["one"]],
     "wmt18-to-en-da": [
         *([-0.5, 1.5], 1, ["de-en 2018", "fi-en 2018"], ["A weir."] * 2),

@@ -200,12 +200,6 @@ def test_quotes_in_a_rated_tsv_are_literal_unless_requested(tmp_path: Path) -> N
         read_table(path, quoted="maybe")
 
 
-def test_json_array_is_a_table(tmp_path: Path) -> None:
-    rows = [{"prediction": "One.", "reference": "Two.", "rating": rating} for rating in (1, None, "2")]
-    with pytest.warns(TwmdWarning, match="left out: 1"):
-        assert read_table(written(tmp_path, json.dumps(rows), "own.json")).ratings.tolist() == [1, 2]
-
-
 @pytest.mark.parametrize("blank", ["", "NaN", "null", "None"])
 def test_row_with_empty_rating_is_dropped(blank: str, tmp_path: Path) -> None:
     result = read_table(written(tmp_path, f"{TABLE}One.,Two.,{blank}\n\nThree.,Four.,0\n", "OWN.CSV"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import integrate, special, stats
+from scipy import integrate, special
 
 from tests.metaeval.test_agreement import make_campaign
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
@@ -57,18 +57,6 @@ def test_williams_equals_its_formula(r_a: float, r_b: float, r_ab: float, n: int
     assert p == pytest.approx(integrate_williams(r_a, r_b, r_ab, n), rel=1e-6)
     assert difference == pytest.approx(r_a - r_b)
     assert p + williams(r_b, r_a, r_ab, n)[1] == pytest.approx(1)
-
-
-ALPHA = 0.01  # the share of seeds with which a correct test fails a test of uniformity
-
-
-def test_williams_p_is_uniform_under_the_null() -> None:
-    rng, p = np.random.default_rng(4), list[float]()
-    for _ in range(600):
-        human, shared_noise, *noise = rng.normal(size=(4, 40))
-        a, b = (human + shared_noise + 0.7 * noise_of_metric for noise_of_metric in noise)
-        p.extend(test[1] for test in williams_by_part(a, b, rate(human)).values() if test)
-    assert stats.kstest(p, "uniform").statistic < stats.kstwo.isf(ALPHA, 600)
 
 
 def test_williams_by_part_tests_each_parts_correlations() -> None:
@@ -159,18 +147,6 @@ def test_permutation_of_acc_eq_swaps_the_results_of_pairs_or_of_items(single: bo
     observed, p = permutation(a, b, rate(human, items), "acc_eq", trials=4000, single=single)
     assert observed == pytest.approx(difference.sum())
     check_share(p, float(exact), 4000)
-
-
-def test_permutation_p_is_uniform_under_the_null() -> None:
-    """Segments of an item are alike, so swapping segments would give too small p. Scales must not matter."""
-    rng, p, trials = np.random.default_rng(8), list[float](), 59
-    items = [str(i // 4) for i in range(120)]
-    for seed in range(120):
-        human, *noise = np.repeat(rng.normal(size=(3, 30)), 4, axis=1) + 0.3 * rng.normal(size=(3, 120))
-        a, b = human + noise[0], 50 * (human + noise[1]) + 3
-        p.append(permutation(a, b, rate(human, items), "pearson", trials=trials, seed=seed)[1])
-    # p is a multiple of 1 / (1 + trials), so its distribution has steps of that height.
-    assert stats.kstest(p, "uniform").statistic < stats.kstwo.isf(ALPHA, 120) + 1 / (1 + trials)
 
 
 def test_undefined_group_is_skipped_and_impossible_test_refused() -> None:

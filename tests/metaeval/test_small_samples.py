@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,10 +13,10 @@ import twmd_registry
 from tests.conftest import Run
 from twmd_registry.comparison.cells import Resampling
 from twmd_registry.comparison.systems import compare_systems
-from twmd_registry.engine.input_warnings import RELIABLE_SAMPLE, describe_small_samples
+from twmd_registry.engine.input_warnings import RELIABLE_SAMPLE
 from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.metaeval.agreement import agreement, permutation, williams_by_part
+from twmd_registry.metaeval.agreement import agreement, permutation
 from twmd_registry.plugins.sacrebleu import SBERT
 
 NOUNS, VERBS = ("heron", "tram", "baker", "dog", "train", "sister"), ("waited", "sang", "left", "ran", "stood", "slept")
@@ -68,24 +67,6 @@ def test_scores_without_a_test_do_not_warn(recwarn: pytest.WarningsRecorder) -> 
     assert not recwarn.list
 
 
-@pytest.mark.parametrize(
-    ("averaging", "statistic", "named"),
-    [("group", "pearson", "b n = 6"), ("item", "pearson", "items n = 4"), ("group", "darr", "a n = 2, b n = 2")],
-)
-def test_agreement_interval_states_its_sample(averaging: str, statistic: str, named: str) -> None:
-    data = rated(20, group=["a"] * 14 + ["b"] * 6, item=list("11111112222222333444"), ratings=np.arange(20.0))
-    scores = np.random.default_rng(1).normal(size=20)
-    with pytest.warns(TwmdWarning, match=f"^{WARNING}: .*{named}"):
-        agreement(statistic, scores, data, averaging=averaging, resamples=20, threshold=1)
-
-
-def test_williams_test_of_few_segments_warns_and_names_ten_samples() -> None:
-    with pytest.warns(TwmdWarning, match=f"{WARNING}: x n = 29"):
-        williams_by_part(np.arange(29), np.arange(29) % 7, rated(29))
-    text = describe_small_samples({f"g{k}": k for k in range(35)})
-    assert text == f"{WARNING}: {', '.join(f'g{k} n = {k}' for k in range(10))} and 20 more."
-
-
 @pytest.fixture
 def files(folder: Path) -> None:
     for n in (1, 29):
@@ -99,16 +80,3 @@ def test_score_warns_about_few_segments_and_refuses_a_single_segment(options: st
     assert (status, err) == (0, f"twmd: warning: {WARNING}: n = 29.\n")
     status, out, err = run(f"score ref1.txt -i a1.txt b1.txt {options}")
     assert (status, out, err.startswith(f"twmd: {REFUSAL}")) == (1, "", True)
-
-
-def test_report_of_few_segments_warns_and_of_one_has_no_test(files: None, run: Run) -> None:
-    status, _, err = run("report ref29.txt -i a29.txt b29.txt -m sbert -o page.html")
-    assert (status, f"{WARNING}: n = 29." in err) == (0, True)
-    assert f'<p class="note">{WARNING}: n = 29.</p>' in Path("page.html").read_text(encoding="utf-8")
-    err = run("report ref1.txt -i a1.txt b1.txt -m sbert -o page.html")[2]
-    assert "there is only one segment" in err
-    page = Path("page.html").read_text(encoding="utf-8")
-    table = page[page.index("<table><caption><span>corpus scores ") : page.index("</table>")]
-    assert table.count("<td>") == 2
-    assert not re.findall("p = |±", table)
-    assert WARNING not in page

@@ -21,9 +21,9 @@ from twmd_registry.comparison.text_table import TextTable, as_report
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated
-from twmd_registry.metaeval.agreement import agreement, permutation, rank_metrics, system_agreement, williams_by_part
+from twmd_registry.metaeval.agreement import agreement, permutation, rank_metrics, williams_by_part
 from twmd_registry.metaeval.side_by_side import score_lexically
-from twmd_registry.metaeval.study import MAX_COLUMNS, SYSTEM, Study, StudyResult, run_study
+from twmd_registry.metaeval.study import SYSTEM, Study, StudyResult, run_study
 from twmd_registry.registry.names import Statistic
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
@@ -96,17 +96,6 @@ def test_result_prints_its_tables_and_signatures(result: StudyResult) -> None:
         assert shown == expected
 
 
-def test_systems_are_ranked_by_their_means() -> None:
-    rated = RATED._replace(group=["x"] * 6, system=["a", "b", "c"] * 2)
-    study = replace(PLAIN, content=content_of(rated), level=SYSTEM, metrics=("chrf",))
-    result = run_study(study, rated, RunOptions())
-    ranked, accuracy = system_agreement("pearson", result.scored[0].scores, rated, resamples=50)
-    assert (result.agreements[0]["pearson"], result.accuracies[0]["pearson"]) == (ranked, accuracy)
-    _, header, rows = result.tables["pearson"]
-    assert header == ("metric", "pearson", "95% interval", "accuracy", "x", "n")
-    assert rows[0][3] == f"{accuracy.value:.3f}"
-
-
 def test_soft_pairwise_accuracy_is_tested_and_orders_metrics() -> None:
     item = [f"{name}{k}" for k, name in enumerate("abc") for _ in range(2)]
     rated = RATED._replace(group=["x"] * 6, item=item, system=["s", "t"] * 3)
@@ -164,34 +153,6 @@ def table(folder: Path) -> str:
         writer.writerows(zip(FIRST, SECOND, RATED.ratings.tolist(), RATED.group, strict=True))
         writer.writerow(["Unrated.", "Not rated.", "", "x"])
     return "table:made.csv"
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ("-m chrf --set word_order=0", "SacreBLEU's metrics have no keys"),
-        ("-m chrf --threshold 3", "--threshold applies to darr"),
-        ("-m 'sbert,twmd;layer=3'", "expected one metric with its keys, not 2"),
-    ],
-)
-def test_correlate_refuses_options_without_an_effect(options: str, words: str, table: str, run: Run) -> None:
-    status, _, err = run(f"correlate {table} {options}")
-    assert (status, words in err) == (2, True)
-
-
-def test_correlate_shows_missing_values_as_undefined(folder: Path, run: Run) -> None:
-    ratings = [("x", 1.0), ("x", 2.0), ("x", 5.0), ("y", 3.0), ("y", 3.0), ("y", 3.0)]
-    lines = [f'"{a}","{b}",{c},{d}' for a, b, (d, c) in zip(FIRST, SECOND, ratings, strict=True)]
-    (folder / "own.csv").write_text("\n".join(["prediction,reference,rating,group", *lines]), encoding="utf-8")
-    command = "correlate table:own.csv -m chrf --resamples 0 -o"
-    status, printed, _ = run(f"{command} out")
-    *_, header, row = (folder / "out" / "pearson.tsv").read_text(encoding="utf-8").splitlines()
-    assert (status, header.split("\t")[-3:], row.split("\t")[-2]) == (0, ["x", "y", "n"], "undefined")
-    assert "chrf, pearson: the mean is over 1 of 2, without y (3 values: " in printed
-    status, _, err = run(f"{command} own.csv/out")
-    assert (status, "is a file: expected a folder" in err) == (1, True)
-    status, _, err = run("correlate table:own.csv,group=rating -m chrf")
-    assert (status, "pearson is undefined everywhere" in err) == (1, True)
 
 
 def test_correlate_prints_tables_and_writes_everything(table: str, folder: Path, run: Run) -> None:
@@ -278,17 +239,6 @@ def test_challenge_set_accuracy_is_the_share_of_better_texts_scored_higher(
     assert groups["negation"]["value"] == np.mean(np.subtract(better, worse) > 0)
     assert groups["negation"]["n"] == 2 * len(EDITS)
     assert float(rows_of(tmp_path / "segments.csv")[0]["twmd"]) == pytest.approx(better[0], abs=1e-6)
-
-
-def test_each_of_many_groups_has_a_row() -> None:
-    names = [f"g{i:02}" for i in range(MAX_COLUMNS + 1) for _ in range(4)]
-    texts = ["the cat sat here today"[: 5 + 4 * (i % 4)] for i in range(len(names))]
-    rated = RatedSegments(names, texts, ["the cat sat here"] * len(names), np.arange(len(names)) % 4.0, 0)
-    study = Study("made", content_of(rated), ("chrf", "bleu"), ("pearson",), resamples=20)
-    _, header, rows = run_study(study, rated, RunOptions()).tables["pearson"]
-    assert header == ("", "chrf", "bleu")
-    assert [row[0] for row in rows] == ["pearson", "95% interval", *dict.fromkeys(names), "n"]
-    assert " .. " in rows[2][1]
 
 
 @pytest.mark.parametrize(

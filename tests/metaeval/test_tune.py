@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from tests.rated_files import of_group
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.metaeval import tune as module
 from twmd_registry.metaeval.tune import GRID, MAX_SETTINGS, estimate_seconds, mean_correlations, settings, tune
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
@@ -122,22 +120,3 @@ def test_limit_removes_layers_and_temperatures_before_other_values(metric: str, 
         for name in ("special", "centering", "vectors"):
             assert {getattr(spec, name) for spec in limited} == {getattr(spec, name) for spec in everything}
         assert len({spec.layer for spec in limited}) >= 3
-
-
-def test_time_is_estimated_from_a_few_settings_and_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    rated = make_rated({"x": 300})
-    scorers = [Scorer(spec) for spec in settings("trwmd", "a/b", [1], {"centering": ["none"]})]
-    clock, calls = [0.0], list[tuple[int, int]]()
-
-    def score_all(few: list[Scorer], predictions: list[str], references: list[list[str]], *, sources: None) -> None:
-        assert sources is None
-        assert all(isinstance(texts, list) for texts in references)
-        calls.append((len(few), len(predictions)))
-        clock[0] += len(predictions) * (2.0 + 0.5 * len(few))  # encoding, and half a second a setting
-
-    monkeypatch.setattr(module, "score_all", score_all)
-    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
-    seconds = estimate_seconds(scorers, [rated, rated])
-    assert len(scorers) == 36
-    assert calls == [(8, 64), (1, 64), (8, 64)]
-    assert seconds == pytest.approx(2 * 300 * (2.0 + 0.5 * 36))
