@@ -25,12 +25,9 @@ _GROUPS = ["q", "k", "v", "post_attention", "intermediate", "output"]
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     **FAMILIES,
     **OTHER_FAMILIES,
-    "camembert": _ROBERTA,
-    "data2vec-text": _ROBERTA,
     "roberta-prelayernorm": _ROBERTA,
     "xmod": _ROBERTA | {"languages": ["en_XX"], "default_language": "en_XX"},
     "deberta": _BERT | {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]},
-    "ernie": _BERT,
     "rembert": _BERT | {"input_embedding_size": 8},
     "roformer": _BERT | _WIDE,
     "esm": _BERT | {"pad_token_id": 1, "mask_token_id": 3, "position_embedding_type": "rotary"},
@@ -53,8 +50,6 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "switch_transformers": _T5 | {"num_experts": 2, "num_sparse_encoder_layers": 1, "num_sparse_decoder_layers": 1},
     "longt5": _T5 | {"local_radius": 2, "global_block_size": 2, "encoder_attention_type": "transient-global"},
     "mbart": _BART,
-    "marian": _BART,
-    "m2m_100": _BART,
     "pegasus": _BART,
     "led": {name: value for name, value in _BART.items() if name != "max_position_embeddings"}
     | {"attention_window": [4] * DEPTH, "max_encoder_position_embeddings": 64, "max_decoder_position_embeddings": 64},
@@ -63,8 +58,6 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "opt": _BERT | _ENDS | {"ffn_dim": 24, "word_embed_proj_dim": WIDTH},
     "bloom": _SIZE | _ENDS | {"hidden_size": WIDTH, "n_layer": DEPTH, "n_head": 2},
     "gpt_neox": _BERT | _ENDS,
-    "mistral": _LLAMA,
-    "qwen3": _LLAMA,
     "gemma2": _LLAMA | {"sliding_window": 4},
     "mamba": _SIZE | _ENDS | {"hidden_size": WIDTH, "num_hidden_layers": DEPTH, "state_size": 4},
 }

@@ -63,11 +63,8 @@ TOO_MANY = "odd.json contains counts below 0 or above the number of texts"
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", NO_FILE),
         (b"no json", NO_FILE),
-        (b"{}", NO_FILE),
         (b'{"counts": [1], "documents": 3, "tokenizer": "x"}', NO_FILE),
-        (b'{"counts": {"a": 1}, "documents": 3, "tokenizer": "x"}', NO_FILE),
         (b'{"counts": {}, "documents": 3, "tokenizer": "/a/path"}', NO_FILE),
         (b"\xff\xfe", NO_FILE),
         ({"counts": {"4": 6}}, TOO_MANY),
@@ -75,7 +72,6 @@ TOO_MANY = "odd.json contains counts below 0 or above the number of texts"
         ({"counts": {"4": 2, "5": 10**9}}, TOO_MANY),
         ({"documents": -1}, TOO_MANY),
         ({"documents": 10**400}, NO_FILE),
-        ({"counts": {"4": 10**30}}, NO_FILE),
     ],
 )
 def test_file_of_invalid_frequencies_is_refused(
@@ -158,9 +154,7 @@ def test_stop_list_has_one_word_per_line_and_is_named_by_its_sorted_words(tmp_pa
     "content",
     [
         "THE\nAnd\nof",
-        "\n\nthe\n  \nof\n\nand\n\n",
         "the\r\nof\r\nand\r\n",
-        " the \n\tof\nand\nof\nThe\n",
         "\ufeffthe\nof\nand\n",
     ],
 )

@@ -72,17 +72,6 @@ def test_pieces_join_into_the_written_words(name: str, text: str, wanted: list[s
     assert wanted[0].startswith(kept(reader(name), {"subwords": "drop"}, text)[0])
 
 
-@pytest.mark.parametrize("name", SUBWORD)
-def test_words_start_after_punctuation(name: str) -> None:
-    text = "the old mill (waiting, walked)"
-    glued = "".join(words(name, text))
-    assert glued == text.replace(" ", "")
-    assert {"the", "old", "mill", "walked"} <= set(words(name, text))
-    inside = kept(reader(name), {"subwords": "drop"}, text)
-    letters = [piece for piece in inside if any(character.isalpha() for character in piece)]
-    assert len(letters) == len(text.split())
-
-
 @pytest.mark.parametrize(
     ("name", "text", "count"),
     [

@@ -63,10 +63,8 @@ def test_tests_intervals_and_sacrebleu_metrics_are_read_back_unchanged(record: R
     [
         ("systems", [], "record.systems is empty"),
         ("systems", None, "record.systems must be a list"),
-        ("systems.1", None, r"systems\[1\] must be an object"),
         ("environment", [], r"record.environment must be an object"),
         ("format", "other", "twmd-record"),
-        ("format_version", True, "format_version"),
         ("format_version", 2, "format_version"),
         ("systems.0.texts", ..., r"systems\[0\] has no texts"),
         ("references", ..., "record has no references"),
@@ -74,7 +72,6 @@ def test_tests_intervals_and_sacrebleu_metrics_are_read_back_unchanged(record: R
         ("systems.0.results.1.scores", [], r"results\[1\].scores is empty"),
         ("systems.0.results.1.score", 10**400, r"results\[1\].score must be a finite number"),
         ("systems.0.results.0.counts.segments", 1.5, "counts.segments must be a whole number, not 1.5"),
-        ("systems.0.results.0.keys.layer", 4, "keys.layer must be a text, not 4"),
         ("systems.0.results.0.ci", None, r"results\[0\].ci must be a finite number, not None"),
         ("resampling", {"test": ["bs"]}, r"record.resampling.test must be \"bs\", \"ar\", null, not \['bs'\]"),
         ("resampling", {"test": "bs", "samples": 2, "resamples": 0}, "record.resampling has no seed"),
@@ -99,9 +96,7 @@ def test_edited_record_is_refused_with_its_position(record: Record, place: str, 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "not JSON"),
         ("not json", "not JSON"),
-        ("3", "record must be an object, not 3"),
         ("[" * 200_000, "nested too deeply"),
         ('{"format": "twmd-record", "format": "twmd-record"}', "'format' occurs twice"),
         ('{"format": ' + "9" * 10_000 + "}", "Exceeds the limit"),

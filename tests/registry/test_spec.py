@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 import twmd_registry
 from twmd_registry.errors import SpecError
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.metric_spec import AppliedSpec, MetricSpec, WeightedSpec
+from twmd_registry.registry.metric_spec import AppliedSpec, MetricSpec
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import CENTERINGS, EMBEDDED_MODEL, MetricName
-from twmd_registry.registry.options import OPTION_NAMES, PART_NAMES, MetricKeys, PartKeys, RunOptions, split_options
+from twmd_registry.registry.options import OPTION_NAMES, PART_NAMES, MetricKeys, PartKeys
 from twmd_registry.registry.presets import default_preset, presets_of
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.registry.values import Aggregation, Centering, Idf, Layers, Truncation
+from twmd_registry.registry.values import Layers
 
 LAYERS = "a whole number from 0, or from the end, -1 for the last; several as 2-6 or 1,3,6 or last:5"
 SEVERAL = "selects several layers: set aggregation to one of: mean, concat, pmeans, routing"
@@ -232,16 +232,6 @@ def test_every_metric_has_an_untuned_preset_that_comes_first_and_is_the_default_
     assert all(preset.provenance.strip() for preset in named.values())
 
 
-def test_options_and_keys_are_split() -> None:
-    options, keys = split_options({"device": "cpu", "layer": 3, "output": "f1", "batch_tokens": None}, ("layer",))
-    assert (options, keys) == (RunOptions(device="cpu"), {"layer": 3, "output": "f1"})
-    wrong: dict[str, Any] = {"unknown key 'devise'; did you mean 'device'": {"devise": "cpu"}}
-    wrong |= {"preset is not a key": {"preset": "embedded"}}
-    for words, given in (*wrong.items(), *(("batch_tokens", {"batch_tokens": value}) for value in (0, -5, 1.5, True))):
-        with pytest.raises(SpecError, match=words):
-            split_options(given, ("layer",))
-
-
 IMPOSSIBLE: list[dict[str, Any]] = [
     {"temperature": -0.15},
     {"layer": b"\x03"},
@@ -312,44 +302,6 @@ def test_constructor_and_replace_agree_with_the_signature(spec: AppliedSpec, cha
         except SpecError:
             continue
         check_round_trip(made)
-
-
-@pytest.mark.parametrize("value", ["\ud800", "a|b", "a@b;c=d,e", "%41", "\xe9\u200b", " a ", "none", "0"])
-def test_awkward_text_is_refused_or_parses_back(value: str) -> None:
-    for spec in (AppliedSpec.of(make_spec(metric)) for metric in ("twmd", "sbert")):
-        for name in KEYS:
-            changes: Any = {name: value}
-            try:
-                made = spec.replace(**changes)
-            except SpecError:
-                continue
-            check_round_trip(made)
-
-
-@settings(max_examples=200, deadline=None)
-@hypothesis.given(
-    st.sampled_from([Layers, Aggregation, Centering, Idf, Truncation, WeightedSpec]),
-    st.lists(ANYTHING | st.sampled_from(APPLIED), min_size=1, max_size=4),
-)
-@hypothesis.example(WeightedSpec, [1, "twmd"])
-def test_small_value_is_refused_or_parses_back(kind: Any, parts: list[Any]) -> None:
-    try:
-        value = kind(*parts)
-    except SpecError:
-        return
-    except TypeError:
-        assert len(parts) > len(dataclasses.fields(kind)) or (kind is WeightedSpec and len(parts) == 1)
-        return
-    if kind is WeightedSpec:
-        assert AppliedSpec(metric="ensemble", members=str(value)).members == (value,)
-    elif kind is not Centering:
-        assert kind.parse(str(value)) == value
-
-
-def test_values_are_canonical_and_neutral_ones_omitted() -> None:
-    spec = make_spec("moverscore", "embedded").replace(temperature=None, layer="2-2", ngram=1, truncation="cut:9")
-    assert (spec.layer, spec.ngram, spec.truncation) == (Layers((2,)), None, Truncation(9))
-    assert spec == spec.replace(layer=2)
 
 
 def test_scorer_refuses_a_specification_its_metric_does_not_support() -> None:
