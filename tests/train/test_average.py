@@ -122,20 +122,6 @@ def test_command_writes_preset_card_and_signature(bert: str, members: list[Path]
     assert (status, bool(re.fullmatch(rf"twmd: cannot write {output}2: .+\.\n", err))) == (1, True)
 
 
-def test_card_describes_how_a_mean_or_copy_was_made(bert: str, members: list[Path], tmp_path: Path) -> None:
-    average(members[:2], tmp_path / "mean", rank=2, dtype="float16", options=CPU)
-    average([tmp_path / "mean"], tmp_path / "copy", dtype="bfloat16", options=CPU)
-    mean, copy = ((tmp_path / name / "README.md").read_text(encoding="utf-8") for name in ("mean", "copy"))
-    assert "\n# Tempered Word Mover Distance with the mean of 2 adapters\n" in mean
-    assert ", of rank 2, in float16: the nearest of this rank to the mean of 2 adapters' weights. It is" in mean
-    assert re.search(r"\n- `\./seed1@\w+`: Fine-tuned by .+\n- `\./seed2@\w+`: Fine-tuned by ", mean)
-    assert "\n# Tempered Word Mover Distance with a copy of an adapter\n" in copy
-    assert ", of rank 2, in bfloat16: another adapter's weights. It is" in copy
-    assert re.search(
-        r"Made by `twmd train average` from:\n\n- `\./mean@\w+`: A LoRA adapter of rank 2, in float16: ", copy
-    )
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -153,19 +153,6 @@ def test_bf16_rounds_products_in_training_only(bert: str, monkeypatch: Patch) ->
     assert any(weight.grad is not None and bool(weight.grad.any()) for weight in weights)
 
 
-@pytest.mark.parametrize(("words", "fused"), [(4, False), (30, True)])
-def test_bf16_uses_fused_attention_for_long_texts(words: int, fused: bool, bert: str, monkeypatch: Patch) -> None:
-    monkeypatch.setattr("twmd_registry.train.model.FUSED_ATTENTION", 20)
-    monkeypatch.setattr("twmd_registry.train.model.multiplies", lambda _: True)
-    model = trained_metric(bert, "twmd", Recipe(bf16=True), centering="none")[0]
-    set_dropout(model, 0.0)  # with dropout torch has no fused attention on a CPU
-    with torch.profiler.profile() as profile:
-        torch.autograd.backward(model.train().similarities(Segments(["a " * words], [["a " * words]])).sum())
-    calls = {event.key for event in profile.key_averages()}
-    assert ("aten::_scaled_dot_product_flash_attention_for_cpu" in calls) is fused
-    assert "aten::scaled_dot_product_attention" in calls
-
-
 @pytest.mark.parametrize("family", [*FAMILIES, *OTHER_FAMILIES])
 def test_dropout_rate_applies_to_training_of_every_family(family: str, tiny_encoder: Any) -> None:
     network, tokens = load(str(tiny_encoder(family))).network, torch.arange(4, 12)[None]

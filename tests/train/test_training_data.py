@@ -100,28 +100,6 @@ def test_epoch_draws_every_row_once_in_batches_of_similar_size(size: int) -> Non
         assert all(set(batch) <= set(pool.tolist()) for batch in in_pool)
 
 
-def test_epoch_depends_only_on_its_number_and_the_seed() -> None:
-    def epoch(seed: int, number: int) -> list[list[int]]:
-        batches = Batches([np.arange(40)], np.arange(40) % 3, 8, seed)
-        batches.set_epoch(number)
-        return list(batches)
-
-    assert epoch(1, 3) == epoch(1, 3)
-    assert len({str(epoch(seed, number)) for seed in (1, 2) for number in (0, 1)}) == 4
-
-
-def test_batches_hold_rows_whose_longest_texts_are_similar() -> None:
-    lengths = np.random.default_rng(1).integers(1, 100, 640)
-    found = [lengths[batch] for batch in Batches([np.arange(640)], lengths, 8, seed=1)]
-    assert np.mean([own.max() - own.min() for own in found]) < 20  # of 99
-    means = np.array([pair.mean() for pair in found])
-    assert abs(np.corrcoef(means[:-1], means[1:])[0, 1]) < 0.3
-    texts = ["a" * length for length in range(1, 65)]
-    rated = RatedSegments(["g"] * 64, ["b"] * 32 + texts[32:], texts[:32] + ["b"] * 32, np.arange(64.0), 0)
-    batches = make_batches(make_examples([TrainingData("set", rated)]), Recipe(batch=8))
-    assert all(max(batch) - min(batch) == 7 for batch in batches)
-
-
 def test_batch_of_pearson_loss_holds_a_single_group_with_a_correlation() -> None:
     examples = make_examples([named_words(40, 1), named_words(30, 2)])
     groups = [{examples[i][3] for i in batch} for batch in make_batches(examples, Recipe(batch=8, loss="pearson"))]
