@@ -90,7 +90,7 @@ def test_published_scores_of_systems_are_read_and_missing_ones_are_named(campaig
         published = published_systems([first, "chrf", second, second._replace(label="c*")], rated)
     assert published == [{("zh-en", "A"): 0.25, ("zh-en news", "A"): 0.5}, {}, {}, {}]
     assert [str(warning.message) for warning in caught] == [
-        f"{names}: no published score of some systems ({systems}); the mean over segments is used."
+        f"{names}: systems without a published score ({systems}); the mean over segments is used."
         for names, systems in (("a-1*", "B of zh-en"), ("b*, c*", "A of zh-en, B of zh-en"))
     ]
     divided = rated._replace(domain=["news"] * len(rated.group))
