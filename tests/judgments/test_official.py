@@ -94,7 +94,9 @@ def test_published_scores_of_systems_are_read_and_missing_ones_are_named(campaig
         for names, systems in (("a-1*", "B of zh-en"), ("b*, c*", "A of zh-en, B of zh-en"))
     ]
     divided = rated._replace(domain=["news"] * len(rated.group))
-    with pytest.warns(TwmdWarning, match=r"some systems \(B of zh-en, B of zh-en news\); the mean"):
+    with pytest.warns(
+        TwmdWarning, match=r"systems without a published score \(B of zh-en, B of zh-en news\); the mean"
+    ):
         published_systems([first], divided)
 
 
