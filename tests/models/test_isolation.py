@@ -115,18 +115,6 @@ def test_version_specific_tokenizer_is_refused(bert: str, tmp_path: Path) -> Non
         score(folder)
 
 
-def test_shards_have_the_fingerprint_of_one_file(tmp_path: Path) -> None:
-    folder = tiny.save_encoder("bert", tmp_path / "model")
-    network, before, scores = AutoModel.from_pretrained(folder), fingerprint(folder), score(folder)
-    (folder / "model.safetensors").unlink()
-    network.save_pretrained(folder, max_shard_size="8KB")
-    assert (fingerprint(folder), score(folder)) == (before, scores)
-    index = folder / "model.safetensors.index.json"
-    shards = {str(number): path.name for number, path in enumerate(folder.glob("*.safetensors"))}
-    index.write_text(json.dumps({"weight_map": shards}), encoding="utf-8")  # names no tensor, but every shard
-    assert (fingerprint(folder), score(folder)) == (before, scores)
-
-
 def test_adapter_is_loaded_only_from_its_hashed_files(bert: str, strangers: dict[str, bytes], tmp_path: Path) -> None:
     adapter = tmp_path / "adapter"
     adapter.mkdir()

@@ -109,12 +109,6 @@ def test_random_or_unpaddable_cross_encoder_is_refused(tmp_path: Path) -> None:
             score(tmp_path / name)
 
 
-def test_cross_encoder_with_a_short_limit_is_loaded(tmp_path: Path) -> None:
-    save_cross_encoder(tmp_path, "bert", max_position_embeddings=9)
-    with pytest.warns(TwmdWarning, match="longer than the limit"):
-        assert len(score(tmp_path).scores) == len(FIRST)
-
-
 def test_non_regressor_is_refused(tmp_path: Path) -> None:
     several = tiny.save_regressor(tmp_path / "several", outputs=2)
     headless = tiny.save_encoder("bert", tmp_path / "bare")

@@ -165,14 +165,6 @@ def test_unusable_word_vectors_are_refused(tmp_path: Path) -> None:
         twmd_registry.load("twmd", model=glove(tmp_path), layer=1).score(["the"], ["the"])
 
 
-def test_idf_and_stop_words_work_on_words(tmp_path: Path) -> None:
-    stop = tmp_path / "stop.txt"
-    stop.write_text("The\na\n", encoding="utf-8")
-    found = score(glove(tmp_path), ["The cat sat."], ["a dog on the mat"], stopwords=stop, punctuation="drop")
-    assert found.scores == pytest.approx((wmd("cat sat", "dog on mat"),), abs=1e-6)
-    assert found.explain(0).hypothesis == ("cat", "sat")
-
-
 UNEVEN = "expected a word and 2 numbers, with one space between them"
 
 
@@ -181,10 +173,8 @@ UNEVEN = "expected a word and 2 numbers, with one space between them"
     [
         ("the 0.1 0.2\ncat 0.1\n", f"line 2: {UNEVEN}"),
         ("the 0.1 0.2\ncat 0.1 nan\n", "line 2: a number that is not finite"),
-        ("the 0.1 0.2\ncat 1e99 0.1\n", "line 2: a number that is not finite"),
         ("2 2\nthe 1 2\ncat 1 2 3\n", f"line 3: {UNEVEN}"),
         ("the\t0.1 0.2\n", "line 1: expected a word and 1 numbers"),
-        ("the  0.1 0.2\n", "line 1: expected a word and 3 numbers"),
         ("\n \n", "contains no word"),
         ("3 2\nthe 0.1 0.2\ncat 0.1 0.3\n", "declares 3 words in its first line but has 2"),
         (binary(b"") + b"more", "there is more after its 10 words"),
@@ -213,25 +203,18 @@ def test_folders_with_pieces_of_words_are_read_piece_by_piece(tmp_path: Path) ->
     ("damage", "words"),
     [
         ({"embeddings": torch.ones(5)}, r"its tensors \(embeddings \(5,\)\) do not fit a vocabulary of 12"),
-        ({"embeddings": torch.ones(3, 6)}, "do not fit a vocabulary of 12"),
-        ({"mapping": torch.arange(12).reshape(3, 4)}, "do not fit a vocabulary of 12"),
         ({"weights": torch.ones(3)}, "do not fit a vocabulary of 12"),
         ({"mapping": torch.full((12,), -1)}, "do not fit a vocabulary of 12"),
         ({"embeddings": torch.full((12, 6), torch.nan)}, "contains vectors that are not finite"),
         (b"x" * 20, "has no config.json"),
-        (None, "has no config.json"),
         ("{}", "cannot be loaded"),
     ],
 )
-def test_damaged_folder_is_refused(
-    damage: dict[str, torch.Tensor] | bytes | str | None, words: str, tmp_path: Path
-) -> None:
+def test_damaged_folder_is_refused(damage: dict[str, torch.Tensor] | bytes | str, words: str, tmp_path: Path) -> None:
     folder = static_folder(tmp_path, {"embeddings": PIECES} | (damage if isinstance(damage, dict) else {}))
     if isinstance(damage, bytes):
         (folder / "model.safetensors").write_bytes(damage)
     elif isinstance(damage, str):
         (folder / "tokenizer.json").write_text(damage, encoding="utf-8")
-    elif damage is None:
-        (folder / "model.safetensors").unlink()
     with pytest.raises(ModelError, match=words):
         score(folder, ["the"], ["the"])
