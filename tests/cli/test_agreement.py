@@ -75,14 +75,6 @@ def test_tune_json_has_full_precision(line: str, rated: Path, run: Run) -> None:
     assert [f"{row['pearson']:.6f}" for row in rows] == [trial[header.index("pearson")] for trial in trials]
 
 
-def test_neutral_value_of_a_tried_key_is_shown_and_tsv_has_no_title(line: str, run: Run) -> None:
-    tried = "--layers 1 --try special=all centering=none temperature=0.25 unknown=keep,apart"
-    header, *trials = [row.split("\t") for row in run(f"{line} {tried} --format tsv")[1].splitlines()]
-    assert header == ["layer", "unknown", "pearson", "ci", "setting"]
-    assert sorted(row[1] for row in trials[:-1]) == ["apart", "keep"]
-    assert {row["unknown"] for row in json.loads(run(f"{line} {tried} --format json")[1])["twmd"]} == {"apart", "keep"}
-
-
 @pytest.mark.parametrize("name", ["house-v1.5-tuned", "7.0"])
 def test_written_preset_can_be_added_and_used(name: str, line: str, rated: Path, run: Run) -> None:
     status, printed, _ = run(f"{line} {FEW} --name {name} -o out")
@@ -122,14 +114,6 @@ def test_at_most_200_settings_are_tried_by_default_and_the_time_is_announced(rat
     first, second, *_ = announced.splitlines()
     assert first == "twmd: at most 200 settings are tried without --try KEY=VALUE,..."
     assert re.fullmatch(rf"twmd: {sum(tried)} settings on 4 segments take about \d:\d\d:\d\d \(h:mm:ss\)\.", second)
-
-
-def test_with_try_every_combination_is_tried(line: str, run: Run) -> None:
-    temperatures = ",".join(str(k / 100) for k in range(1, 120))
-    _, printed, announced = run(f"{line} --layers 1 2 --try centering=none special=cls temperature={temperatures}")
-    assert "twmd: 238 settings on 4 segments" in printed
-    assert "at most" not in announced
-    assert "238 settings on 4 segments take about" in announced
 
 
 @pytest.mark.parametrize(

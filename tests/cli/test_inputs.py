@@ -23,16 +23,7 @@ from tests.plugins.test_sources import REFERENCES as TRANSLATIONS
 from twmd_registry.files.tables import form_of
 from twmd_registry.record.content import Record
 
-NAMES = ["chrF2", "sbert", "BLEU", "twmd", "TER"]
 PREDICTION, REFERENCE = "the heron of the weir", "a heron at the weir"
-
-
-def test_latex_columns_follow_the_order_of_the_command_line(files: Path, run: Run) -> None:
-    lines = run("score ref.txt -i good.txt -m chrf sbert bleu twmd ter --format latex")[1].splitlines()
-    assert lines[0].startswith("\\begin{tabular}")
-    assert lines[1].strip() == "\\toprule"
-    assert [cell.strip(" \\") for cell in lines[2].split("&")] == ["system", *NAMES]
-    assert [line[2:].partition("|")[0] for line in lines if line.startswith("% ")] == NAMES
 
 
 class TestTwins:
@@ -301,14 +292,6 @@ class TestSentences:
         assert run(f"verify {shlex.quote(result.signature)} {line}")[0] == 0
         assert "a number as printed" in run(f"verify {shlex.quote(result.signature)} {line.partition(' ')[2]}")[2]
 
-    def test_lines_of_a_document_are_matched_too(self, documents: Path, run: Run) -> None:
-        (found,) = json.loads(run("score ref.txt -i good.txt --docs my.docs --set align=sentences --format json")[1])
-        joined = [["\n".join([texts[0], texts[2]]), texts[1]] for texts in (GOOD, REFERENCES)]
-        expected = twmd_registry.score(joined[0], joined[1], align="sentences").by_document(["d1", "d2"])
-        assert found["documents"] == {
-            name: pytest.approx(scores.as_dict(), abs=1e-6) for name, scores in expected.items()
-        }
-
     def test_lists_of_references_are_joined_one_by_one(self, files: Path, run: Run) -> None:
         rows = [{"prediction": text, "references": [text, "x"], "talk": "t"} for text in self.PREDICTION.split("\n")]
         (files / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
@@ -370,15 +353,6 @@ def test_rows_without_a_source_are_counted_and_empty_source_lines_named(translat
     for src in ("gap.txt", "gap.jsonl"):
         error = run(f"score -i hyp.txt --src {src}", *SOURCE)[2]
         assert f"{src} has no text in 1 rows, the first of them row 2." in error
-
-
-@pytest.mark.parametrize("suffix", ["html", "svg"])
-def test_alignment_labels_the_source(suffix: str, folder: Path, run: Run) -> None:
-    command = ["align", "it rained", "there was rain", "-m", "twmd", "--set", "against=source", "-o", f"plan.{suffix}"]
-    shown, drawn = run(*command)[1], (folder / f"plan.{suffix}").read_text(encoding="utf-8")
-    assert "hypothesis    source" in shown
-    assert "source" in drawn
-    assert "reference" not in shown + drawn
 
 
 @pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "parquet"])

@@ -148,7 +148,6 @@ def test_duplicate_system_in_json_is_refused(folder: Path, refused: Refused) -> 
     [
         ("COMET", "expected NAME=FILE"),
         ("twmd=comet.json", "another name"),
-        ("BLEU=comet.json", "another name"),
         ("a|b=comet.json", "without blanks"),
     ],
 )
@@ -162,10 +161,7 @@ def test_wrong_options_are_refused(option: str, words: str, refused: Refused) ->
         ([SCORES["a"], SCORES["b"][:3]], "found 3"),
         ([SCORES["a"], [float("nan"), *SCORES["b"][1:]]], "row 0"),
         ({"a": SCORES["a"], "c": SCORES["b"]}, "unknown system"),
-        ({"a": SCORES["a"]}, "'b'"),
-        (SCORES["a"], "found 1"),
         (0.5, "list of numbers"),
-        ("abc", "list of numbers"),
         ([["0.1"] * 16] * 2, "row 0"),
     ],
 )
@@ -188,13 +184,9 @@ def test_arrays_tensors_and_tables_are_accepted(given: Any, texts: Texts) -> Non
     ("changed", "words"),
     [
         ({"metrics": ["twmdd"]}, "did you mean 'twmd'"),
-        ({"metrics": ["BLEU|nrefs:1"]}, "SacreBLEU"),
         ({"scores": {"chrF2": [[0.5, 0.5]]}}, "another name"),
-        ({"scores": {"": [[0.5, 0.5]]}}, "without blanks"),
         ({"systems": [("a", ["x", None])]}, r"texts of a\[1\] must be a text"),
         ({"systems": [("a", ["x"])]}, "system a has 1 texts for 2 segments"),
-        ({"references": [["y"], []]}, r"references\[1\] is an empty list"),
-        ({"references": [["y"], "z"]}, r"references\[1\] is a text"),
     ],
 )
 def test_wrong_arguments_are_refused(changed: Any, words: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import lzma
 from pathlib import Path
 
 import pytest
@@ -27,14 +26,10 @@ FILES: dict[str, bytes] = {
     "y.jsonl": b'{"prediction": "p", "reference": "y"}\n',
     "z.jsonl": b'{"prediction": "p", "reference": "x", "source": "e"}\n',
     "misspelt.csv": b"prediction,refrence\na,b\n",
-    "text.csv": b"text,reference\na,b\n",
     "header.csv": b"prediction,reference\n",
     "cut.gz": gzip.compress(b"one\ntwo\n", mtime=0)[:-9],
-    "cut.xz": lzma.compress(b"one\ntwo\n")[:-9],
-    "empty.gz": gzip.compress(b"", mtime=0),
     "a.bz2": bz2.compress(b"one\n"),
     "a.xlsx": b"PK\x03\x04\xb5",
-    "a.zst": b"\x28\xb5\x2f\xfd\x04\x00",
     "my.docs": b"news d1\nchat d2\nnews d1\n",
     "short.docs": b"news d1\nchat d2\n",
     "odd.docs": b"news d1\nchat\nnews d1\n",
@@ -43,7 +38,6 @@ FILES: dict[str, bytes] = {
     "other.jsonl": b'{"reference":"a","talk":"d"}\n{"reference":"b","talk":"d"}\n{"reference":"c","talk":"d"}\n',
     "c.jsonl": b'{"candidates": ["dogs bark", "a cat"]}\n{"candidates": ["it rains", "it pours"]}\n',
     "empty_list.jsonl": b'{"candidates": []}\n',
-    "null.jsonl": b'{"candidates": ["a", null]}\n',
     "text.jsonl": b'{"candidates": "a cat"}\n',
     "lines.jsonl": b'{"candidates": ["a\\nb", "c"]}\n',
     "a_record.json": b"",
@@ -61,14 +55,9 @@ USAGE = [
     ("setup space build -m twmd -o x y", "twmd setup space build: error (see"),
     ("scor", "twmd: error (see twmd --help): No"),
     (f"{SCORE} --model X", KEY),
-    ("tune table:rated.jsonl -m twmd --model X", KEY),
-    ("fit mean ref.txt --model X", KEY),
-    ("fit maen ref.txt", "twmd fit: error (see twmd fit"),
     ("mean ref.txt", "Did you mean 'twmd fit mean'?"),
-    ("fit selfchek", "Did you mean 'twmd setup"),
     ("fit idf ref.txt --set adapter=x", "--set adapter: not used"),
     ("fit baseline ref.txt -m twmd --centering-size 3", "centering_size is a key: use --set"),
-    ("correlate table:rated.jsonl -m twmd --layer=3", "layer is a key: use --set"),
     ("score -i good.txt -m bleu not/here", EVERY),
     ("correlate -m twmd table:rated.jsonl", "Missing argument 'DATA'. -m takes"),
     ("score -i good.txt --set layer=2 ref.txt", "expected KEY=VALUE. --set takes"),
@@ -81,13 +70,10 @@ USAGE = [
         for line in ("score ref.txt", "report ref.txt -o new.html", "verify a_record.json")
         for late in ("-i good.txt -q poor.txt", "--input=good.txt poor.txt", "-igood.txt poor.txt", "-q -- poor.txt")
     ),
-    ("verify a_record.json --format json ref.txt -i good.txt", "'ref.txt' follows an option"),
     ("score -b ref.txt -i good.txt", "'ref.txt' follows an option"),
     ("setup completion tcsh", "'tcsh' is not one of"),
     # Metrics, keys and parts.
-    ("align a b -m ref.txt", "unknown metric 'ref.txt'"),
     ("align -m twmd a b", "expected one METRIC, not 3: twmd"),
-    ("explain -m bleu", "unknown metric 'bleu'"),
     (f"{SCORE} -m 'tw\nmd'", r"unknown metric 'tw\nmd'"),
     (f"{SCORE} -m blue", "unknown metric 'blue'; did you"),
     (f"{SCORE} -m twmd bleu bleu", f"bleu and bleu {TWICE}"),
@@ -97,7 +83,6 @@ USAGE = [
     (f"{SCORE} -m 'a\0b'", "a NUL character"),
     (f"{SCORE} --preset large", "twmd has no preset 'large'"),
     (f"{SCORE} -m bleu --set temperature=1", "--set and --preset apply to a"),
-    ("explain --set layer=1", "--set and --preset apply to a"),
     ("explain -m twmd --signatures", "--signatures lists the presets of"),
     (f"{SCORE} -m moverscore --set temperature=1", "no key 'temperature' of moverscore"),
     (f"{SCORE} -m 'twmd;sbert'", "a metric with keys: 'sbert' is not"),
@@ -144,18 +129,14 @@ USAGE = [
     ("score -i a.jsonl --output o", "--output requires --engine ray"),
     ("score -i a.jsonl --strict", "--strict requires --engine ray"),
     # Candidates.
-    ("mbr -i c.jsonl c.jsonl", "expected one CANDIDATES, not 2"),
     ("mbr -i two.txt", "--num-samples"),
     ("mbr -i c.jsonl --num-samples 3", "c.jsonl is a table"),
     ("mbr -i c.jsonl --utilities", "--utilities needs --format json"),
-    ("mbr -i c.jsonl -m bleu", "unknown metric 'bleu'"),
-    ("mbr -i c.jsonl -m twmd twmd", "twmd and twmd are the same metric"),
     ("mbr -i lines.jsonl", "line break"),
     # Reports.
     (f"report {SCORE[6:]} -o report.pdf", "HTML"),
     (f"report {SCORE[6:]} -m bleu -o new.html", "add one to -m"),
     ("report -i good.txt -o new.html", "no references for"),
-    ("report ref.txt -o new.html", "name a file per system, or rated"),
     ("report ref.txt --agreement table:rated.jsonl -m chrf -o new.html", "a reference file is not used with"),
 ]
 DATA = [
@@ -167,20 +148,14 @@ DATA = [
     ("score ref.txt -i one_column.jsonl", "one_column.jsonl, row 2: no column"),
     ("score ref.txt -i list.json", "list.json, row 1: expected a text"),
     ("score -i no_reference.jsonl", "row 2: no column 'references' or"),
-    ("score -i text.csv", "text.csv, row 1 (the header): no"),
     ("score -i header.csv", "header.csv: no rows"),
     ("score -i cut.gz", "cut.gz is compressed and cannot be"),
-    ("score -i cut.xz", "cut.xz is compressed and cannot be"),
-    ("score -i empty.gz", "empty.gz is empty."),
     ("score -i a.bz2", "a.bz2 is compressed by bzip2: unpack it"),
     ("score -i a.xlsx", "save the sheet as CSV"),
-    ("score -i a.zst", "a.zst is compressed by zstd: unpack it"),
     ("verify latin.txt ref.txt", "latin.txt is not a record of this"),
-    ("setup preset add latin.txt", "latin.txt is not UTF-8: byte 0xe9"),
     ("setup preset add .", "Is a directory"),
     ("mbr -i text.jsonl", "row 1: expected a list of"),
     ("mbr -i empty_list.jsonl", "row 1: an empty list of candidates"),
-    ("mbr -i null.jsonl", "expected a text as a candidate"),
     ("mbr -i own.jsonl", "candidates"),
     (f"{SCORE} --set model=. layer=1", "model '.' has no config.json"),
     (f"{SCORE} --set model=no/such layer=1", "no/such"),
@@ -191,7 +166,6 @@ DATA = [
     ("score -i x.jsonl z.jsonl", "z.jsonl and x.jsonl have different"),
     ("score -i x.jsonl y.jsonl", "y.jsonl and x.jsonl have different"),
     ("score -i good.txt --src poor.txt -m chrf", "chrf needs references"),
-    ("score -i good.txt --src poor.txt -m stsscore", "stsscore compares predictions with"),
     ("score -i good.txt --src poor.txt", "twmd compares predictions with"),
     (f"{SCORE} {AGAINST}", "pass sources, one per prediction"),
     (f"score -i good.txt --src hyp.csv {AGAINST}", "no text in a column source"),
@@ -202,14 +176,8 @@ DATA = [
     ("mbr -i ref.txt --num-samples 4", "ref.txt has 3 lines"),
     # Unwritable files.
     (f"{SCORE} --docs my.docs --record my.docs", "it is one of the input files"),
-    (f"{SCORE} --src poor.txt --record poor.txt", "it is one of the input files"),
-    (f"{SCORE} --record .", "cannot write .: it is not a regular"),
-    *((f"{SCORE} --record {place}", f"cannot write {place}: ") for place in ("good.txt/o", "none/o", "/proc/o")),
     ("mbr -i c.jsonl -o c.jsonl", "it is one of the input files"),
-    ("mbr -i c.jsonl --src own.jsonl -o own.jsonl", "it is one of the input files"),
-    ("mbr -i c.jsonl -o no/chosen.txt", "no folder no"),
     (f"report {SCORE[6:]} page.html -o page.html", "it is one of the input files"),
-    (f"report {SCORE[6:]} -m twmd -o none/report.html", "no folder"),
     *(
         (f"{line} -o /proc/none/new", "cannot write /proc/none/new: ")  # not even root can
         for line in (

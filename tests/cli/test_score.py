@@ -20,7 +20,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 import twmd_registry
-from tests.cli.parsing import GOOD, POOR, REFERENCES, Terminal
+from tests.cli.parsing import GOOD, REFERENCES, Terminal
 from tests.conftest import Run
 from tests.processes import in_a_fork
 from twmd_registry import mbr, parse_signature
@@ -44,18 +44,6 @@ class TestOutput:
         expected = [twmd_registry.load(metric).score(GOOD, REFERENCES).score for metric in MetricName]
         assert status == 0
         assert [float(line) for line in out.splitlines()] == pytest.approx(expected, abs=1e-6)
-
-    def test_table_of_a_single_system_has_every_metric_side_and_signature(self, files: Path, run: Run) -> None:
-        status, out, err = run("score ref.txt -i good.txt -m bleu twmd sbert")
-        rows = [line.split() for line in out.splitlines()]
-        assert (status, err) == (0, "")
-        assert rows[0] == ["metric", "system", "score", "precision", "recall", "f1"]
-        assert [row[:2] for row in rows[2:5]] == [[name, "good.txt"] for name in ("BLEU", "twmd", "sbert")]
-        assert rows[2][3:] == rows[4][3:] == ["-", "-", "-"]
-        bleu, *ours = (line.strip() for line in out.splitlines()[7:])
-        assert bleu.startswith("BLEU|")
-        expected = [twmd_registry.load(metric).score(GOOD, REFERENCES) for metric in ("twmd", "sbert")]
-        assert ours == [str(scores.signature) for scores in expected]
 
     def test_several_systems_table_starts_with_the_baseline(self, files: Path, run: Run) -> None:
         status, out, _ = run("score ref.txt -i good.txt poor.txt -m chrf twmd ter --short")
@@ -93,20 +81,6 @@ class TestOutput:
         plain = run(line)
         assert (plain[0], plain[1].count("±"), plain[1].count("|bs:60|")) == (0, 3, 1)  # one in the header
         assert run(f"{line} --confidence") == plain == run(f"{line} --confidence --confidence-n 60")
-
-    def test_markdown_is_a_table_with_signatures(self, files: Path, run: Run) -> None:
-        write(files / "a|b.txt", POOR)
-        line = "score ref.txt -i good.txt 'a|b.txt' -m bleu sbert --format"
-        table, signatures = run(f"{line} markdown")[1].split("\n\n")
-        header, _, *rows = table.splitlines()
-        assert [cell.strip() for cell in header.split("|")] == ["", "system", "BLEU", "sbert", ""]
-        scores = json.loads(run(f"{line} json")[1])
-        numbers = [f"{entry['score']:.{4 if entry['metric'] == 'sbert' else 2}f}" for entry in scores]
-        assert [row.split() for row in rows] == [
-            ["|", "Baseline:", "good.txt", "|", numbers[0], "|", numbers[1], "|"],
-            ["|", r"a\|b.txt", "|", numbers[2], "|", numbers[3], "|"],
-        ]
-        assert signatures.splitlines() == [f"- `{entry['signature']}`" for entry in scores[:2]]
 
     def test_json_and_tsv_have_the_same_content(self, files: Path, run: Run) -> None:
         line = "score ref.txt -i good.txt poor.txt -m chrf twmd --format"
@@ -170,11 +144,6 @@ class TestInput:
         assert run("score ref.txt -b -w 9") == run("score ref.txt -i good.txt -b -w 9")
         monkeypatch.setattr(sys, "stdin", Terminal())
         assert "nothing to score" in run("score")[2]
-
-    def test_reference_files_are_parallel_streams(self, files: Path, run: Run) -> None:
-        status, out, _ = run("score ref.txt good.txt -i good.txt -b")
-        assert status == 0
-        assert float(out) == pytest.approx(1, abs=1e-4)
 
 
 class TestStreams:

@@ -18,12 +18,10 @@ import twmd_registry
 from tests.cli.parsing import Terminal
 from tests.conftest import Refused, Run
 from twmd_registry.cli import terminal
-from twmd_registry.cli.output import format_table
-from twmd_registry.comparison.text_table import WIDTH
 from twmd_registry.demo.space import requirements
 from twmd_registry.errors import install_command, pip_install
 from twmd_registry.registry.metrics import CATALOGUE
-from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_READS, MetricName
+from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import presets, presets_of
 from twmd_registry.version import __version__
 
@@ -41,22 +39,6 @@ def test_explain_without_a_metric_lists_every_metric_and_preset(run: Run) -> Non
     assert all(row["preset"] in words for row in rows)
 
 
-@pytest.mark.parametrize("metric", MetricName)
-def test_explain_shows_keys_presets_and_citation(metric: MetricName, run: Run) -> None:
-    status, out, _ = run(f"explain -m {metric} --full")
-    facts = CATALOGUE[metric]
-    assert status == 0
-    assert all(f"\n{key} " in out for key in facts.keys)
-    assert all(f"\n  {name}\n" in out for name in presets_of(metric))
-    assert facts.citation in out
-    span = "no fixed bounds" if facts.lowest is None else f"{facts.lowest:g} to {facts.highest:g}"
-    assert f"\nrange:              {span}, higher is closer\n" in out
-    words = " ".join(out.split())
-    assert all(f"Made for {preset.reads}." in words for preset in presets_of(metric).values() if preset.reads)
-    assert f"The default model, {EMBEDDED_MODEL}, reads {EMBEDDED_READS}." in words
-    assert f"C(X, Y): {facts.formula}" in words
-
-
 @pytest.mark.parametrize("what", ["", *(f"-m {metric}" for metric in MetricName), "-m twmd --preset embedded-tuned"])
 def test_explain_fits_a_screen_of_80_columns(what: str, run: Run) -> None:
     lines = run(f"explain {what}")[1].splitlines()
@@ -65,25 +47,6 @@ def test_explain_fits_a_screen_of_80_columns(what: str, run: Run) -> None:
     if what:
         facts, words = CATALOGUE[MetricName(what.split()[1])], set(re.split(r"[,;:\s]+", " ".join(lines)))
         assert {*facts.keys, *presets_of(MetricName(what.split()[1]))} <= words
-
-
-LONG = "an-organisation-with-a-long-name/a-model-whose-name-is-as-long-as-the-names-of-some-models-on-the-hub-are"
-
-
-def test_no_line_is_wider_than_100_columns(run: Run) -> None:
-    lines = run("explain")[1].splitlines()
-    for metric in MetricName:
-        keys = f"--set model={LONG} layer=1" if {"model", "layer"} <= set(CATALOGUE[metric].keys) else ""
-        lines += run(f"explain -m {metric} {keys} --full")[1].splitlines()
-    table = format_table(("model", "texts", "problem"), [[f"{LONG}@21de63af9d45", 12, "a problem " * 12]], "text")
-    assert table.count("\n") > 2
-    pairs = [f"{language}-en" for language in "cs de fi lv ru tr zh".split()]
-    heads = ("metric", "pearson", "95% interval", "rank", "p (better)", *pairs, "n")
-    split = format_table(heads, [[LONG, *["0.123"] * 12]], "text")
-    assert all(split.count(head) == 1 for head in heads[1:-1])
-    assert split.count("metric ") == 2
-    table += f"\n{split}"
-    assert [line for line in [*lines, *table.splitlines()] if len(line) > WIDTH] == []
 
 
 def test_fit_mean_hash_can_be_set(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,12 +201,6 @@ def test_install_line_names_the_environments_installer(monkeypatch: pytest.Monke
     assert pip_install("peft") == f"uv pip install --python {tmp_path} peft"
     (tmp_path / "pipx_metadata.json").touch()
     assert pip_install("peft") == "pipx runpip twmd-registry install peft"
-
-
-def test_examples_are_shown_without_arguments(run: Run) -> None:
-    lines = [line for line in run("")[1].splitlines() if line.startswith("  twmd ")]
-    assert len(lines) == 4
-    assert run(lines[0].partition("   ")[0].removeprefix("  twmd "))[0] == 0
 
 
 def test_uninstall_removes_models_and_lists_what_remains(

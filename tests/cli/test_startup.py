@@ -18,7 +18,6 @@ import rich_click as click
 from rich_click.rich_panel import RichOptionPanel
 
 from tests.cli.parsing import all_commands, create_inputs, parse
-from tests.conftest import Run
 from twmd_registry.cli import main
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
@@ -80,11 +79,6 @@ class TestCompletion:
         assert (done.stdout, done.stderr) == ("score\n", "")
 
 
-def test_every_help_text_has_an_example_of_its_own_command() -> None:
-    shown = {name for name, line in EXAMPLES if f"{line} ".startswith(f"{name} ")}
-    assert [path for path, _ in COMMANDS if path not in shown] == []
-
-
 def test_help_of_score_shows_fifteen_options_first_and_all_others_under_more() -> None:
     score = dict(COMMANDS)["twmd score"]
     assert isinstance(score, click.RichCommand)
@@ -131,14 +125,6 @@ def test_every_example_can_be_parsed(line: str, folder: Path) -> None:
     assert program == "twmd"
     create_inputs(arguments)
     assert parse(arguments)
-
-
-@pytest.mark.parametrize(
-    "line", sorted({line for _, line in EXAMPLES if {"explain", "completion"} & set(line.split()[1:3])})
-)
-def test_example_that_needs_no_file_runs(line: str, run: Run) -> None:
-    status, out, _ = run(line.partition(" > ")[0].removeprefix("twmd "))
-    assert (status, bool(out.strip())) == (0, True)
 
 
 CODE = """

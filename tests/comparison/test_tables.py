@@ -6,7 +6,6 @@ import sys
 from dataclasses import replace
 
 import pytest
-from wcwidth import wcswidth
 
 from tests.report.reports import comparison
 from twmd_registry.comparison.cells import MetricColumn, Resampling, number
@@ -53,25 +52,6 @@ def test_long_names_of_metrics_systems_and_documents_are_wrapped_and_scores_are_
         assert parts[-1].count("d") >= 90 * len(systems)
 
 
-def test_every_part_of_a_wide_table_has_the_columns_before_the_decimals() -> None:
-    pairs = [f"{language}-en" for language in ("cs", "de", "fi", "lv", "ru", "tr", "zh")]
-    rows = [
-        ["segments", "here", *["560"] * 7],
-        ["TWMD", "here, layer 4", *["50.7 / 71.4"] * 6, "-"],
-        ["TWMD", "roberta-base, layer 10", *["-1.3 / +2.8"] * 7],
-    ]
-    parts = write_table(["metric", "source", *pairs], rows, "txt").split("\n\n")
-    assert [part.split()[2:-1] for part in (part.partition("\n")[0] + " ." for part in parts)] == [pairs[:4], pairs[4:]]
-    for part in parts:
-        assert [line.split("  ")[0].split()[0] for line in part.splitlines()] == [
-            "metric",
-            "--------",
-            "segments",
-            *["TWMD"] * 2,
-        ]
-        assert part.count("roberta-base, layer 10") == part.count("here, layer 4") == 1
-
-
 def test_too_wide_names_become_one_column() -> None:
     keys = ["layer", "special", "unknown", "subwords", "centering", "centering_size", "centering_side", "temperature"]
     rows = [["3", "none", "keep", "drop", "none", "-", "-", temperature, "0.7400"] for temperature in ("0.1", "0.2")]
@@ -81,40 +61,6 @@ def test_too_wide_names_become_one_column() -> None:
         [*"layer=3 special=none unknown=keep subwords=drop centering=none temperature=0.1".split(), "0.7400"],
     ]
     assert (len(shown), max(map(len, shown)) <= WIDTH) == (4, True)
-
-
-def test_numbers_next_to_undefined_ones_and_long_names_are_not_wrapped() -> None:
-    interval = "0.416 (-0.212 .. 0.871)"
-    rows = [["a-group", *[interval] * 6], ["another", *["undefined"] * 6], ["-", *[interval] * 6]]
-    shown = write_table(["", *"abcdef"], rows, "txt")
-    assert (shown.count(interval), shown.count("a-group")) == (12, 2)
-    score = "10.061915430 (10.002287713 ± 2.431141167) (p = 0.0476)*"
-    rows = [["n" * 60, "d" * 60, "12", score]]
-    shown = write_table(["document", "system", "segments", "BLEU"], rows, "txt", ("left", "left", "right", "right"), 3)
-    assert score in shown
-    assert max(map(len, shown.splitlines())) <= WIDTH
-
-
-def test_names_starting_with_a_decimal_are_not_numbers() -> None:
-    rows = [
-        ["agrees", f"{size}-instruct-{'x' * 30}", f"twmd {'layer=3 ' * 6}", *["0.864953"] * 7] for size in (3.5, 4.1)
-    ]
-    heads = ["result", "system", "metric", "recorded", "here", "tolerance", *(f"number {k}" for k in range(4))]
-    parts = write_table(heads, rows, "txt").split("\n\n")
-    assert [("3.5-instruct" in part, "4.1-instruct" in part) for part in parts] == [(True, True)] * 2
-
-
-def test_words_are_broken_if_rows_would_lack_a_name() -> None:
-    keys = ["layer", "special", "ngram", "centering", "centering_size", "centering_side", "temperature"]
-    rows = [["4", "cls", "2", "batch", "32", "separate", temperature, "0.7521"] for temperature in ("0.1", "0.2")]
-    shown = write_table([*keys, "pearson"], rows, "txt", names=7)
-    assert max(map(len, shown.splitlines())) <= WIDTH
-    assert [line.split() for line in shown.splitlines()[-2:]] == rows
-
-
-def test_wide_letters_count_as_two_characters() -> None:
-    shown = write_table(["system", "score"], [["我" * 70, "0.5"]], "txt")
-    assert max(map(wcswidth, shown.splitlines())) <= WIDTH
 
 
 def test_leading_bracket_or_star_is_not_an_argument_of_a_line_break() -> None:
