@@ -8,7 +8,7 @@ import io
 import json
 import statistics
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import gradio as gr
 import numpy as np
@@ -16,10 +16,8 @@ import pytest
 
 import twmd_registry
 from tests.conftest import Run
-from tests.registry.test_signature import canonical
 from twmd_registry.demo import answers, page
 from twmd_registry.demo.answers import (
-    CENTERINGS,
     FILE_HEADERS,
     HEADERS,
     LARGEST,
@@ -28,10 +26,8 @@ from twmd_registry.demo.answers import (
     MAX_TOKENS,
     METRICS,
     NOTHING,
-    SWEEPS,
     explain_signature,
     offered_presets,
-    preset_for,
     read_link,
     read_pasted,
     read_upload,
@@ -42,10 +38,7 @@ from twmd_registry.demo.answers import (
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.record.content import parse_record
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.metric_spec import AppliedSpec
-from twmd_registry.registry.names import EMBEDDED_MODEL, MULTILINGUAL_MODEL, CenteringKind, MetricName
-from twmd_registry.registry.presets import default_preset, presets
-from twmd_registry.registry.signature import Signature
+from twmd_registry.registry.names import EMBEDDED_MODEL, MULTILINGUAL_MODEL
 from twmd_registry.registry.spec import make_spec
 
 
@@ -64,24 +57,6 @@ def test_multilingual_preset_is_not_offered_without_its_package(monkeypatch: pyt
     offered_presets.cache_clear()
     assert {"multilingual", "multilingual-tuned"}.isdisjoint(offered_presets())
     offered_presets.cache_clear()
-
-
-def test_preset_is_set_for_the_metrics_that_have_it() -> None:
-    assert spec_of("moverscore", "wmd") == make_spec("moverscore", "wmd")
-    assert spec_of("twmd", "wmd") == make_spec("twmd")
-    assert spec_of("stsscore", "paper") == make_spec("stsscore")
-    assert spec_of("twmd", "paper") == make_spec("twmd", "paper", model=EMBEDDED_MODEL)
-    assert all(preset_for(metric, "none") == default_preset(MetricName(metric), None).name for metric in METRICS)
-
-
-def test_every_choice_is_accepted() -> None:
-    assert {spec_of("twmd", iterations=sweep).iterations for sweep in SWEEPS} == {1, 2, 5, 10, "converged"}
-    assert {spec_of("twmd", centering=centering).centering.kind for centering in CENTERINGS} == set(
-        get_args(CenteringKind)
-    )
-    for preset in ("embedded", "embedded-tuned", "multilingual"):
-        mean = make_spec("bertscore_centered", preset).centering
-        assert spec_of("twmd", preset, centering="background").centering == mean
 
 
 @pytest.mark.parametrize(
@@ -119,14 +94,6 @@ def test_every_metrics_scores_equal_its_scorers() -> None:
     assert notices == []
 
 
-def test_setting_moves_only_its_metrics() -> None:
-    before, after = (score_texts(HYPOTHESIS, REFERENCES, "twmd", temperature=T) for T in (0.0, 0.02))
-    moved = {row[0] for row, other in zip(before[0], after[0], strict=True) if row != other}
-    assert (moved, after[3]) == ({"twmd", "trwmd"}, [])
-    assert before[1] != after[1]
-    assert "temperature:0.02" in after[2]
-
-
 def test_link_keeps_offered_values() -> None:
     values = ["h", "r", "", False, *("twmd", "embedded", 0, "preset", "preset") * 2]
     link = {"compare": "true", "centering": "batch", "metric2": "bleu", "preset": "nosuch", "temperature": "x"}
@@ -134,11 +101,6 @@ def test_link_keeps_offered_values() -> None:
     assert read == [*values[:3], True, *values[4:8], "batch", *values[9:]]
     assert len(problems) == 3
     assert all(name in " ".join(problems) for name in ("metric2", "preset", "temperature"))
-
-
-def test_metric_without_plan_explains_why() -> None:
-    assert "no alignment to show" in score_texts(HYPOTHESIS, REFERENCES, "stsscore")[1]
-    assert "no alignment of its own" in score_texts(HYPOTHESIS, REFERENCES, "ensemble")[1]
 
 
 def test_plan_shows_the_reference_with_the_highest_score_as_text() -> None:
@@ -232,32 +194,6 @@ def test_every_format_has_the_same_texts(name: str, separator: str, tmp_path: Pa
     assert read_pasted(f"\n{text}\n\n")[1:4] == ([*range(first, first + 3)], PREDICTIONS, LISTS)
 
 
-def test_empty_references_are_texts_and_sources_are_read_where_every_row_has_one() -> None:
-    assert read_pasted("prediction,reference,reference_b\na,,\n")[3] == [[""]]
-    assert read_pasted("prediction,reference\na,\n")[3] == [[""]]
-    assert read_pasted("prediction,reference,source\na,b,c\nd,e,f\n")[4] == ["c", "f"]
-    row = '{"prediction": "a", "reference": "b"'
-    assert read_pasted(f'{row}, "source": "c"}}\n{row}}}\n')[4] is None
-
-
-def test_recorded_file_does_not_know_line_ends(tmp_path: Path) -> None:
-    rows = "prediction,reference\na\u2028,b\n"
-    for name, ends in (("lf.csv", "\n"), ("crlf.csv", "\r\n")):
-        (tmp_path / name).write_bytes(rows.replace("\n", ends).encode())
-    (first, *texts), (second, *others) = (read_upload(tmp_path / name) for name in ("lf.csv", "crlf.csv"))
-    assert (first.sha256, texts) == (second.sha256, others)
-    assert read_pasted(rows)[2:] == tuple(texts[1:])
-
-
-def test_table_of_sources_needs_no_references(monkeypatch: pytest.MonkeyPatch) -> None:
-    against = twmd_registry.load("twmd", against="source").requested
-    monkeypatch.setattr("twmd_registry.demo.answers.spec_of", lambda *_: against)
-    table = read_pasted("prediction,source\nit rained,there was rain\n")
-    assert table[3:] == ([[]], ["there was rain"])
-    wanted = twmd_registry.score(["it rained"], sources=["there was rain"], against="source")
-    assert score_file(table, ["twmd"], "embedded")["rows"][0][1] == f"{wanted.score:.4f}"
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -321,12 +257,6 @@ def test_request_without_texts_or_metric_is_refused() -> None:
         score_file(read_pasted(CSV), [], "embedded")
 
 
-def test_repeated_metric_counts_once_and_one_without_the_preset_is_named() -> None:
-    result = score_file(read_pasted(as_json(["a"], [["b"]])), ["stsscore"] * 50, "paper")
-    assert (len(result["rows"]), result["segment_headers"][0], result["segments"][0][0]) == (1, "row", 1)
-    assert "no preset 'paper' for stsscore: scored with 'embedded'." in result["notices"]
-
-
 def test_slow_file_is_stopped_and_the_next_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(answers, "PATIENCE_S", 0.0)
@@ -373,13 +303,6 @@ def test_ensemble_has_its_members_explained() -> None:
     assert "1. temperature" not in values
 
 
-def test_default_of_another_model_is_not_the_default_model() -> None:
-    values, _, defaults = explained(str(canonical(presets()[MetricName.TWMD, "roberta-large"])))
-    assert defaults["model"] == "no, sentence-transformers/all-MiniLM-L6-v2"
-    assert defaults["temperature"] == "yes"  # of roberta-large
-    assert "content" not in values
-
-
 def test_command_reproduces_the_score_of_the_signature(folder: Path, run: Run) -> None:
     for name in ("REF.txt", "HYP.txt"):
         (folder / name).write_text(f"It rains on {name[:3]}.\n", encoding="utf-8")
@@ -389,8 +312,3 @@ def test_command_reproduces_the_score_of_the_signature(folder: Path, run: Run) -
     out = run(command.removeprefix("twmd "))[1]
     assert str(expected.signature) in out
     assert f"{expected.score:.4f}" in out
-
-
-def test_older_signature_is_explained_with_a_notice(older_version: str) -> None:
-    line = str(Signature(AppliedSpec.of(make_spec("twmd")), version=older_version))
-    assert any(f"written by version {older_version}" in notice for notice in explain_signature(line)[2])

