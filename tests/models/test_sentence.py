@@ -195,7 +195,7 @@ def test_each_distinct_text_is_encoded_once(folders: dict[str, Path], monkeypatc
         ("cls/modules.json", ('.Pooling"', '.Poling"'), "did you mean 'Pooling'"),
         ("cls/modules.json", ('.Pooling"', '.Dropout"'), "no Pooling"),
         ("cls/config_sentence_transformers.json", ('"cosine"', '"maxsim"'), "maxsim"),
-        ("cls/config_sentence_transformers.json", '{"truncate_dim": "8"}', "whole number"),
+        ("cls/config_sentence_transformers.json", '{"truncate_dim": "8"}', "positive integer"),
         ("cls/config_sentence_transformers.json", '{"default_prompt_name": "quary"}', "'quary', which is not"),
         ("cls/sentence_bert_config.json", '{"do_lower_case": "no"}', "true or false"),
         ("cls/sentence_bert_config.json", '{"processing_kwargs": {"text": {"padding": true}}}', "processing_kwargs"),
