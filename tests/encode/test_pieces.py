@@ -187,15 +187,6 @@ def test_separate_mark_is_removed_with_its_stop_word(name: str) -> None:
     assert "" not in kept(read, policy, text)
 
 
-def test_leading_mark_does_not_join_the_previous_text() -> None:
-    read = Reader(vocabularies.bare(vocabularies.byte_level_backend(prefix=False)))
-    ids, is_text, lengths = read.read(["  waded", "heron walked"])
-    policy = stopping(read, "walked")
-    both = left_out(read.pieces, ids, is_text, lengths, **policy)
-    alone = read.read(["  waded"])
-    np.testing.assert_array_equal(both[: lengths[0]], left_out(read.pieces, *alone, **policy))
-
-
 def test_byte_level_letters_do_not_split_a_word() -> None:
     read = Reader(vocabularies.byte_fallback())
     assert "<0xC3>" in read.tokens(["naïve"])

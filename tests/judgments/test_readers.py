@@ -11,7 +11,6 @@ import pytest
 
 from tests.files.test_tables import content_of
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
-from twmd_registry.files.lines import read_lines
 from twmd_registry.judgments.corpora import read_mlqe, read_mrpc, read_qqp, read_sts, read_stsb, read_wmt
 from twmd_registry.judgments.rated import RatedSegments, read_table
 from twmd_registry.judgments.sets import read_rated
@@ -25,12 +24,6 @@ def written(folder: Path, text: str, name: str = "data.txt") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode())
     return path
-
-
-def test_lines_end_at_line_feeds_only(tmp_path: Path) -> None:
-    text = "\ufeffone\r\ntwo\u2028still two\x0b\nlast"
-    assert read_lines(written(tmp_path, text)) == ["one", "two\u2028still two\x0b", "last"]
-    assert read_lines(written(tmp_path, "one\n\n")) == ["one", ""]
 
 
 def test_mlqe_references_are_detokenised_by_the_rules_of_their_language(tmp_path: Path) -> None:
@@ -164,16 +157,6 @@ def test_items_belong_to_a_group_and_have_one_rating_per_system(tmp_path: Path) 
         assert read_table(path).item == ["de-en:1", "fi-en:1"]
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
-def test_every_format_has_the_same_data(suffix: str, tmp_path: Path) -> None:
-    result = read_table(stored(tmp_path, suffix, ROWS), **COLUMNS)
-    assert result.predictions == ["The heron waits.", "No\u2028bread."]
-    assert result.references == ['A heron, "grey".', "Bread is gone."]
-    assert result.ratings.tolist() == [3.25, -1e-3]
-    assert (result.group, result.item, result.system) == (["de-en", "fi-en"], ["1", "2"], ["one", "one"])
-    assert result.dropped == 1
-
-
 def test_columns_have_usual_names_and_groups_and_lists_are_optional(tmp_path: Path) -> None:
     row: dict[str, Any] = {"prediction": "One.", "reference": "Two.", "rating": 2}
     result = read_table(stored(tmp_path, ".csv", [row]))
@@ -207,19 +190,6 @@ def test_row_with_empty_rating_is_dropped(blank: str, tmp_path: Path) -> None:
     texts = {"prediction": "One.", "reference": "Two."}
     rows: list[dict[str, Any]] = [texts, texts | {"rating": float("nan")}, texts | {"rating": 1}]
     assert read_table(stored(tmp_path, ".jsonl", rows)).dropped == 2  # a row of JSON may lack its rating
-
-
-@pytest.mark.parametrize(
-    ("row", "words"),
-    [
-        ("One.,Two.,high", r"own.csv, row 2 \(row 1 is the header\), rating: expected a rating, a finite number, not"),
-        ('"One." she said.,Two.,1', "',' expected after '\"'; is a quote not closed"),
-        ("", "contains no rated segment"),
-    ],
-)
-def test_damaged_table_is_refused_with_its_row(row: str, words: str, tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=words):
-        read_table(written(tmp_path, TABLE + row, "own.csv"))
 
 
 @pytest.mark.parametrize("role", ["prediction", "system"])

@@ -169,17 +169,6 @@ def test_package_can_provide_presets(
     sys.modules.pop("brings_presets", None)
 
 
-def test_deleted_model_folder_is_listed_as_missing(house: Path, tmp_path: Path, run: Run) -> None:
-    folder = tmp_path / "model"
-    folder.mkdir()
-    content = HOUSE.replace('fingerprint = "21de63af9d45"\n', "").replace(EMBEDDED_MODEL, str(folder))
-    house.write_text(content, encoding="utf-8")
-    assert run(f"setup preset add {house}")[0] == 0
-    assert "yes (folder)" in run("explain")[1]
-    folder.rmdir()
-    assert "no (no such folder)" in run("explain")[1]
-
-
 def test_preset_has_the_languages_of_its_model_or_of_another_preset() -> None:
     tuned, plain = (presets()[MetricName.TWMD, name] for name in ("multilingual-tuned", "multilingual"))
     assert tuned.languages == plain.languages != ()

@@ -304,11 +304,3 @@ def test_versions_match_the_package_and_the_changelog() -> None:
     assert VERSIONS[-1] == __version__
     assert re.findall(r"^## (\d\S*)", CHANGELOG, flags=re.MULTILINE) == list(reversed(VERSIONS))
     assert all(f"- {what}" in CHANGELOG for _, _, what in CHANGES)
-
-
-def test_long_signature_error_is_short_and_keeps_its_remedy() -> None:
-    with pytest.raises(SignatureError) as raised:
-        parse_signature(f"twmd|{'x' * 100_000}")
-    assert len(message := str(raised.value)) < 2100
-    assert message.startswith("column 6: ")
-    assert message.endswith("seed, version).")

@@ -20,9 +20,8 @@ from twmd_registry.engine.pairs import Segments
 from twmd_registry.engine.token_backend import TokenAlignmentBackend
 from twmd_registry.errors import SpecError
 from twmd_registry.metaeval.correlation import correlate
-from twmd_registry.models.files import find_adapter, find_model
+from twmd_registry.models.files import find_model
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.paths import write_atomically
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.train.finetune import FinetunePlan, finetune
 from twmd_registry.train.model import TrainedMetric, add_lora, lora_modules, set_dropout
@@ -71,23 +70,6 @@ def test_trained_similarities_equal_the_saved_files_scores(
     untrained = twmd_registry.load(metric, **settings).score(*several).scores
     np.testing.assert_allclose(learned, scores, atol=1e-5)
     assert np.abs(np.subtract(scores, untrained)).max() > 1e-3
-
-
-def test_file_of_an_adapter_is_replaced_whole(bert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written = list[str]()
-
-    def write(path: Path, content: bytes) -> None:
-        written.append(path.name)
-        write_atomically(path, content)
-
-    monkeypatch.setattr("twmd_registry.train.trained_files.write_atomically", write)
-    for _ in range(2):
-        save_adapter(trained_metric(bert, "sbert", centering="none")[1], "./tiny", tmp_path / "adapter")
-        files = sorted(path.name for path in (tmp_path / "adapter").iterdir())
-        assert written == files
-        assert "adapter_model.safetensors" in files
-        written.clear()
-    assert find_adapter(str(tmp_path / "adapter"))
 
 
 def test_target_mean_is_the_mean_of_precision_and_recall(bert: str) -> None:
