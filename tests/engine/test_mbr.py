@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from twmd_registry import load, mbr, score, score_all
-from twmd_registry.encode.encoder import Encoder
 from twmd_registry.engine.mbr import CANDIDATES_AT_ONCE, TIED, Choice
 from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.registry.names import MetricName
@@ -96,27 +95,6 @@ def test_equal_candidates_count_as_often_as_they_occur_and_the_first_is_chosen()
     assert choice.index == 0
     np.testing.assert_array_equal(table[0], table[2])  # to the bit
     assert choice.expected_utility == pytest.approx((3 + table[0, 1]) / 4, abs=1e-6)
-
-
-@pytest.fixture
-def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that gets the number of texts of every pass of the encoder."""
-    numbers: list[int] = []
-    encode = Encoder.encode
-
-    def counted(self: Encoder, texts: Any, *given: Any, **keys: Any) -> Any:
-        numbers.append(len(texts))
-        return encode(self, texts, *given, **keys)
-
-    monkeypatch.setattr(Encoder, "encode", counted)
-    return numbers
-
-
-@pytest.mark.parametrize("metric", ["twmd", "ensemble(twmd,trwmd)"])
-def test_every_different_candidate_is_encoded_once(metric: str, encoded: list[int]) -> None:
-    lists = draw_candidates(3, 40)
-    mbr(lists, metric)
-    assert sum(encoded) == len({text for texts in lists for text in texts})
 
 
 def test_more_candidates_than_a_batch_score_alike(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import twmd_registry
@@ -14,12 +13,8 @@ from twmd_registry.encode.idf import FREQUENCIES
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR
 from twmd_registry.encode.words import STOP_WORDS, canonical
 from twmd_registry.engine.baseline import BASELINE
-from twmd_registry.engine.token_backend import TokenAlignmentBackend
 from twmd_registry.errors import ModelError
 from twmd_registry.models.fitted import FittedKind, hash_of, save
-from twmd_registry.models.inference import LoadedModel
-from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.spec import make_spec
 
 CORPUS = ["the cat sat on the mat", "a dog ran over the hill", "the cat sat on the mat", "it ran", "we saw it again"]
 OTHER = ["the cat sat on the mat", "a dog ran"]
@@ -95,16 +90,3 @@ def test_missing_part_is_refused(key: str, wanted: str, model: str) -> None:
     kind, form, _ = KINDS[key]
     with pytest.raises(ModelError, match=rf"{kind.what} .*{wanted}.* is n"):
         metric(model, **{key: form.format(wanted)}).score(*TEXTS)
-
-
-def test_mean_vectors_are_fitted_in_batches_of_the_requested_size(bert: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes, run_batches = list[int | None](), LoadedModel.run_batches
-
-    def note(model: LoadedModel, lengths: np.ndarray, batch_tokens: int | None, *rest: Any, **options: Any) -> None:
-        sizes.append(batch_tokens)
-        run_batches(model, lengths, batch_tokens, *rest, **options)
-
-    monkeypatch.setattr(LoadedModel, "run_batches", note)
-    spec = make_spec("sbert", model=bert, layer=1, centering="none")
-    TokenAlignmentBackend(spec, RunOptions(batch_tokens=9)).fit_background(CORPUS)
-    assert sizes == [9]
