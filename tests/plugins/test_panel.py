@@ -155,10 +155,12 @@ def test_non_metric_is_refused(metrics: Any, words: str) -> None:
         make_panel(metrics)
 
 
-def test_options_of_sacrebleus_metrics_are_in_their_names() -> None:
-    scored = score_evaluation(make_panel(["bleu", "bleu;tok=char"]), ["a cat sat here"], ["a cat sat there"])
-    assert {*scored.values} == {"bleu", "bleu_tok_char"}
+def test_keys_of_metrics_are_in_their_names() -> None:
+    panel = make_panel(["bleu", "bleu;tok=char", "sbert", "sbert;layer=3"])
+    scored = score_evaluation(panel, ["a cat sat here"], ["a cat sat there"])
+    assert {*scored.values} == {"bleu", "bleu_tok_char", "sbert", "sbert_layer_3"}
     assert "tok:char" in scored.signatures["bleu_tok_char"]
+    assert "|layer:3|" in scored.signatures["sbert_layer_3"]
 
 
 def test_keys_that_collide_are_refused() -> None:

@@ -207,14 +207,21 @@ def test_scores_after_training_belong_to_the_best_weights(encoder: Path, tmp_pat
     ended = trainer(tmp_path, metrics, **FIRST_IS_BEST)
     metrics.follow(ended)
     ended.train()
+    last = [entry for entry in ended.state.log_history if "eval_loss" in entry][-1]
+    del last["eval_twmd_empty"]  # as if the model had learned to write: a count of 0 is not logged
     ended.create_model_card()
+    lines = (tmp_path / "README.md").read_text(encoding="utf-8").splitlines()
+    table = [[cell.strip() for cell in line.split("|")] for line in lines if line.startswith("| ")]
+    assert [row[table[0].index("Falling")] for row in table] == ["Falling", "-1.0", "-2.0"]
     assert Path(ended.state.best_model_checkpoint).name == "checkpoint-1"
     assert ended.state.global_step == 2
     in_training = ModelCard.load(tmp_path / "README.md").data.eval_results
     assert {one.metric_type: one.metric_value for one in in_training}["falling"] == -1
     predicted = ended.predict(Rows(split="test"))
     ended.create_model_card(model_name="tiny", tags="made-for-tests")
-    card = ModelCard.load(tmp_path / "README.md").data
+    written = ModelCard.load(tmp_path / "README.md")
+    card = written.data
+    assert written.text.count("`twmd|") == 1  # one signature of all scores that it signs
     assert (card.model_name, "made-for-tests" in card.tags) == ("tiny", True)
     assert [one for one in card.eval_results if one.dataset_name == "eval"] == in_training
     of_test = [one for one in card.eval_results if one.dataset_name == "test"]

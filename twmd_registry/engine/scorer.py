@@ -31,7 +31,7 @@ from twmd_registry.errors import InputError, ModelError, SpecError, check_types
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.models.fitted import FittedFile
 from twmd_registry.progress import Progress, Stage, split_progress
-from twmd_registry.registry.metric_spec import AppliedSpec, MetricSpec, WeightedSpec, split_name
+from twmd_registry.registry.metric_spec import AppliedSpec, MetricSpec, WeightedSpec, has_keys, split_name
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 from twmd_registry.registry.options import (
@@ -298,7 +298,7 @@ def load(
     Args:
         metric: A metric of the catalogue; ``ensemble(METRIC,METRIC,...)`` for the mean of several, optionally with keys
             and a weight (``ensemble(stsscore,2*sbert;layer=6)``); a signature, as for `Scorer.from_signature`; or a
-            specification, which takes only run options.
+            metric with its keys (``"twmd;layer=5"``) or a specification, which take only run options.
         preset: A preset's name; without one, the preset tuned for the model.
         keys: Keys of the specification (``temperature=0.1``) and run options (``device="cpu"``).
 
@@ -314,6 +314,8 @@ def load(
         if preset is not None:
             raise SpecError(f"a signature fixes all keys: leave out preset={preset!r}.")
         return Scorer.from_signature(metric, **arguments)
+    if isinstance(metric, str) and has_keys(metric):
+        metric = spec_with_keys(metric)
     if isinstance(metric, MetricSpec):
         options, fixed = split_options(arguments if preset is None else {**arguments, "preset": preset}, ())
         if fixed:
@@ -399,8 +401,7 @@ def _scorer_of_name(name: str) -> Scorer:
     """Create a scorer from a signature or a metric's name with or without keys."""
     if name.partition(";")[0] in LEXICAL_NAMES:
         raise SpecError(f"{name} is SacreBLEU's: use twmd_registry.score_all or 'twmd score'.")
-    has_keys = ";" in name and "(" not in name and "|" not in name
-    return load(spec_with_keys(name) if has_keys else name)
+    return load(name)
 
 
 class Hooks:

@@ -22,7 +22,7 @@ from twmd_registry.engine.scorer import Scorer, load
 from twmd_registry.engine.shared_passes import check_keeps_rows
 from twmd_registry.errors import SpecError
 from twmd_registry.messages import menu, warn
-from twmd_registry.registry.metric_spec import split_name
+from twmd_registry.registry.metric_spec import has_keys
 from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS, MetricName
 from twmd_registry.registry.signature import Signature
 
@@ -128,10 +128,14 @@ def _open(metric: Any, keep_references: int | str) -> tuple[str | None, Any]:
         metric = canonical_lexical(metric)
         return re.sub(r"\W+", "_", metric), metric
     if isinstance(metric, Signature) or (
-        isinstance(metric, str) and ("|" in metric or split_name(metric)[0] in set(MetricName))
+        isinstance(metric, str) and ("|" in metric or re.match(r"[^;(]*", metric)[0] in set(MetricName))
     ):
         # Early in training a model may write in any script, which should not end the training.
-        metric = load(metric, keep_references=keep_references, any_language=True)
+        scorer = load(metric, keep_references=keep_references, any_language=True)
+        if isinstance(metric, str) and has_keys(metric):
+            check_keeps_rows(scorer)
+            return re.sub(r"\W+", "_", metric), scorer
+        metric = scorer
     elif isinstance(metric, str):
         import evaluate
 

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 from urllib.parse import quote
@@ -24,6 +24,7 @@ from transformers import TrainerCallback
 from twmd_registry.comparison.cells import column_of
 from twmd_registry.comparison.verdict import SystemComparison
 from twmd_registry.engine.distributed import world_size
+from twmd_registry.engine.result import NOTED
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.messages import menu, warn
@@ -294,7 +295,7 @@ def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
     write_record(record, folder / f"{name}_record.json")
 
 
-def add_results(path: Path, evaluations: Iterable[Evaluation]) -> None:
+def add_results(path: Path, evaluations: Collection[Evaluation]) -> None:
     """Write scores and signatures into a model card's ``model-index``; replace earlier results of the same sets."""
     from huggingface_hub import ModelCard
 
@@ -302,21 +303,43 @@ def add_results(path: Path, evaluations: Iterable[Evaluation]) -> None:
     replaced = {_identity(result) for result in new}
     kept = [old for old in card.data.get("eval_results", []) if _identity(old) not in replaced]
     card.data["eval_results"] = kept + new
-    shown = {key: text for evaluation in evaluations for key, text in _shown(evaluation).items()}
-    lines = "\n".join([SHOWN[0], "### Signatures of the scores", "", *shown.values(), "", SHOWN[1]])
+    lines = "\n".join([SHOWN[0], "### Signatures of the scores", "", *_shown(evaluations), "", SHOWN[1]])
     text = re.sub(f"\n*{SHOWN[0]}.*?{SHOWN[1]}", "", card.text, flags=re.DOTALL).rstrip()
     card.text = f"{text}\n\n{lines}\n"
     card.data["model_name"] = card.data.get("model_name") or path.resolve().parent.name
     write_file(path, str(card).encode())
 
 
-def _shown(evaluation: Evaluation) -> dict[str, str]:
-    """Return a line of text per score with its signature."""
-    return {
-        f"{evaluation.name}_{key}": f"- `{evaluation.name}_{key}` = {evaluation.values[key]:.4f}: `{signature}`"
-        for key, signature in evaluation.signatures.items()
-        if key in evaluation.values
-    }
+def _shown(evaluations: Iterable[Evaluation]) -> list[str]:
+    """Return a line of text per signature, with all scores that it signs."""
+    signed: dict[str, list[str]] = {}
+    for evaluation in evaluations:
+        for key, signature in evaluation.signatures.items():
+            if key in evaluation.values:
+                score = f"`{evaluation.name}_{key}` = {evaluation.values[key]:.4f}"
+                signed.setdefault(signature, []).append(score)
+    return [f"- {', '.join(scores)}: `{signature}`" for signature, scores in signed.items()]
+
+
+@contextlib.contextmanager
+def _table_with_all_counts(trainer: Any) -> Iterator[None]:
+    """Give each evaluation in a trainer's log every count that another one has, while it writes its card.
+
+    Trainer's table takes its columns from the first evaluation, and its cells by position.
+    """
+    history = trainer.state.log_history
+    names = dict.fromkeys(name for entry in history if "eval_loss" in entry for name in entry)
+    counts = {name for name in names if name.endswith(tuple(f"_{count}" for count in NOTED))}
+    trainer.state.log_history = [
+        {name: entry.get(name, 0.0) for name in names if name in entry or name in counts}
+        if "eval_loss" in entry
+        else entry
+        for entry in history
+    ]
+    try:
+        yield
+    finally:
+        trainer.state.log_history = history
 
 
 def _results(evaluation: Evaluation) -> list[Any]:
@@ -557,7 +580,8 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         create = trainer.create_model_card
 
         def create_with_results(*args: Any, **kwargs: Any) -> None:
-            create(*args, **kwargs)
+            with _table_with_all_counts(trainer):
+                create(*args, **kwargs)
             self.add_to_card(trainer)
 
         trainer.create_model_card = create_with_results
@@ -579,10 +603,11 @@ def _keep_results_in_cards() -> None:
 
     @functools.wraps(create)
     def create_with_results(self: Any, *args: Any, **kwargs: Any) -> None:
-        create(self, *args, **kwargs)
-        for callback in self.callback_handler.callbacks:
-            if isinstance(callback, RegistryCallback):
-                callback.add_to_card(self)
+        ours = [each for each in self.callback_handler.callbacks if isinstance(each, RegistryCallback)]
+        with _table_with_all_counts(self) if ours else contextlib.nullcontext():
+            create(self, *args, **kwargs)
+        for callback in ours:
+            callback.add_to_card(self)
 
     Trainer.create_model_card = create_with_results
 

@@ -349,6 +349,11 @@ def split_name(text: str) -> tuple[str, str | None]:
     return (name, rest.removesuffix(")")) if opened else (text, None)
 
 
+def has_keys(text: str) -> bool:
+    """Return whether a text is one metric with its keys, ``METRIC;KEY=VALUE``, and no ensemble or signature."""
+    return ";" in text and not {"(", "|"} & set(text)
+
+
 def read_members(text: str) -> tuple[WrittenMember, ...]:
     """Split a list of members without checking keys and values; raise SpecError for a malformed member."""
     parts = text.split(",")
