@@ -128,7 +128,7 @@ def _open(metric: Any, keep_references: int | str) -> tuple[str | None, Any]:
         metric = canonical_lexical(metric)
         return re.sub(r"\W+", "_", metric), metric
     if isinstance(metric, Signature) or (
-        isinstance(metric, str) and ("|" in metric or re.match(r"[^;(]*", metric)[0] in set(MetricName))
+        isinstance(metric, str) and ("|" in metric or metric.partition("(")[0].partition(";")[0] in set(MetricName))
     ):
         # Early in training a model may write in any script, which should not end the training.
         scorer = load(metric, keep_references=keep_references, any_language=True)
