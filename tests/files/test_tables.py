@@ -25,11 +25,12 @@ from hypothesis import strategies as st
 from tests.conftest import Patch
 from twmd_registry.errors import FileError, TwmdError, TwmdWarning
 from twmd_registry.files import compressed
+from twmd_registry.files.arrow import check_first_rows
 from twmd_registry.files.compressed import open_unpacked, read_content, read_whole
 from twmd_registry.files.lines import read_lines
+from twmd_registry.files.storage import list_tables
 from twmd_registry.files.tables import Columns, OpenTable, TableRow, detect_form, read_rating, read_rows
 from twmd_registry.models.vectors import read_table
-from twmd_registry.scale.inputs import check_first_rows, list_files
 
 TEXTS = [
     ('two\nli\rnes\n\nand "quotes"\r\r', "the cat\r, the dog"),
@@ -296,7 +297,7 @@ def test_decompression_bomb_is_refused_early(
 
 
 def cut(path: Path) -> None:
-    return check_first_rows(list_files([str(path)]), Columns())
+    return check_first_rows(list_tables([str(path)]), Columns())
 
 
 @pytest.mark.parametrize("name", ["lines.txt", "lines.txt.gz", "table.jsonl", "table.jsonl.gz", "vectors.txt"])

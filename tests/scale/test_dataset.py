@@ -11,6 +11,7 @@ from unittest.mock import Mock, create_autospec
 
 import pyarrow as pa
 import pytest
+from safetensors.torch import load as load_sums
 
 from tests import tiny
 from tests.conftest import Run
@@ -18,6 +19,7 @@ from tests.scale.segments import assert_like_one_machine, draw_segments, scorers
 from twmd_registry import load
 from twmd_registry.errors import InputError, MissingExtraError, ModelError, SpecError, TwmdError
 from twmd_registry.files.tables import Columns
+from twmd_registry.record.dataset import DatasetScore
 from twmd_registry.scale import ScoredDataset, dataset, runner, score_dataset
 from twmd_registry.scale.dataset import ScoringJob
 
@@ -30,7 +32,7 @@ def score(job: ScoringJob, rows: pa.Table, size: int = 5) -> pa.Table:
     batches = [rows.slice(start, size) for start in range(0, rows.num_rows, size)]
     add_up = dataset._Sum(pickle.loads(pickle.dumps(job)))
     sums = [content for batch in batches for content in add_up(batch)["sums"].to_pylist()]
-    actor = dataset._Score(job, dataset._unpack(dataset._add(sums) or b""))
+    actor = dataset._Score(job, load_sums(dataset.add_sums(sums)))
     return pa.concat_tables([actor(batch) for batch in batches])
 
 
@@ -68,7 +70,7 @@ def test_columns_that_do_not_fit_are_refused(bert: str) -> None:
     for names, word in [
         (["ours", "reference"], "prediction"),
         (["prediction"], "references"),
-        (["prediction", "reference", "references"], "choose"),
+        (["prediction", "reference", "references"], "keep one"),
         (["prediction", "reference", "twmd_f1"], "rename"),
         (["prediction", "reference", "rejected"], "rename"),
     ]:
@@ -108,7 +110,7 @@ def test_ray_of_a_cluster_is_joined_and_one_that_cannot_start_is_an_error() -> N
 
 
 def test_command_prints_scores_and_counts(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    metric = runner.DatasetScore("twmd|...", {}, {}, "twmd", 0.51239, {}, {})
+    metric = DatasetScore("twmd|...", {}, {}, "twmd", 0.51239, {}, {})
     record = ScoredDataset("", (), {}, rows=3, rejected=1, metrics=(metric,), warnings={}, environments=(), seconds=1)
     score_files = create_autospec(runner.score_files, return_value=record)
     monkeypatch.setattr(runner, "score_files", score_files)

@@ -174,7 +174,6 @@ def environment(device: str = "auto") -> dict[str, str]:
 
 
 FORMAT = "twmd-record"
-DATASET_FORMAT = "twmd-dataset-record"
 FORMAT_VERSION = 1
 MAX_BYTES = 1 << 29
 """Largest file to read, some 20 million scores. A stranger's file must not fill the memory."""

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import re
-import uuid
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from twmd_registry import errors
 from twmd_registry.engine.backend import Backend
 from twmd_registry.engine.pairs import Segments, make_pairs
 from twmd_registry.engine.pipeline import CorpusSums
-from twmd_registry.engine.result import ScoreSet, merge_hashes
+from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Hooks, Scorer, check_scorers, group_by, load, score_segments
 from twmd_registry.engine.shared_passes import check_needs_no_sources
-from twmd_registry.errors import InputError, ModelError, SpecError, TwmdError, missing_extra
-from twmd_registry.files.tables import USUAL_REFERENCES, Columns
-from twmd_registry.messages import collect_warnings, no_column
-from twmd_registry.record.content import environment
+from twmd_registry.errors import InputError, ModelError, SpecError, missing_extra
+from twmd_registry.files.arrow import ADDED, REJECTED, THE_ROW, check_row
+from twmd_registry.files.tables import Columns
+from twmd_registry.messages import collect_warnings
+from twmd_registry.record.dataset import SUMMARY, summarise
 from twmd_registry.registry.metric_spec import MetricSpec
 from twmd_registry.registry.names import OUTPUTS
 from twmd_registry.registry.signature import Signature
-from twmd_registry.scale.inputs import PLACE, REJECTED, REJECTS, SUMMARY, check_row
 
 Metrics = str | MetricSpec | Scorer | Sequence[str | MetricSpec | Scorer]
 """The metrics to score a data set by."""
+PLACE = "batch_place"
+"""The column of `score_files` with the folder of rejected rows, which becomes part of the path."""
+REJECTS = "_rejected"
+"""The folder of rejected rows in the output folder; readers of Parquet skip names that start with ``_``."""
 _BATCH = 1000
 """Rows per batch."""
 _RETRIES = 5
@@ -70,7 +67,7 @@ def score_dataset(
         prediction: The column of the predictions.
         reference: The column of the references (texts, or lists of texts), or several columns; defaults to
             ``references`` or ``reference``.
-        num_workers: Maximum number of actors; defaults to Ray's number of GPUs, or else of CPUs.
+        num_workers: Maximum number of actors; by default Ray starts as many as it has GPUs, or else CPUs.
         num_gpus: GPUs per actor, 0.5 if two share one; defaults to 1 if Ray has any.
         strict: Whether to raise an error for a row that cannot be scored. Otherwise its scores are null, and the column
             ``rejected`` has the reason.
@@ -90,12 +87,10 @@ def score_dataset(
     if not isinstance(dataset, import_ray().data.Dataset):
         raise InputError(f"expected a ray.data.Dataset (ray.data.read_parquet, from_huggingface); got {type(dataset)}.")
     names = (reference,) if isinstance(reference, str) else tuple(reference or ())
-    job = ScoringJob(scorers, Columns(prediction, names), strict=strict)
+    job = ScoringJob(scorers, Columns(prediction, names), strict)
     check_columns(dataset.columns() or [], job)
-    workers = choose_workers(num_workers, num_gpus, scorers[0].options.device)
-    with job.workers_end():
-        sums = sum_corpus([dataset], job, workers)
-    return add_scores(dataset, job, sums, workers)
+    pool = make_pool(num_workers, num_gpus, scorers[0].options.device)
+    return add_scores(dataset, job, sum_corpus([dataset], job, pool), pool)
 
 
 def check_metrics(metrics: Sequence[Scorer | str]) -> list[Scorer]:
@@ -113,42 +108,27 @@ def check_metrics(metrics: Sequence[Scorer | str]) -> list[Scorer]:
     return scorers
 
 
+@dataclass
 class ScoringJob:
-    """The scorers and columns of every worker, with the driver's signatures and hashes (see `ScoreSet`).
+    """What every worker needs: the scorers, with the driver's signatures, and the columns.
 
     Attributes:
+        scorers: The scorers.
+        columns: The columns with texts.
+        strict: Whether a row that cannot be scored is an error.
         summarise: Whether to add the columns that `score_files` writes.
+        signatures: The scorers' signatures.
     """
 
-    def __init__(
-        self, scorers: Sequence[Scorer], columns: Columns, *, strict: bool = True, summarise: bool = False
-    ) -> None:
+    scorers: Sequence[Scorer]
+    columns: Columns
+    strict: bool = True
+    summarise: bool = False
+    signatures: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
         """Load the models to get their signatures."""
-        self.scorers, self.columns, self.strict, self.summarise = scorers, columns, strict, summarise
-        self.signatures = [scorer.signature for scorer in scorers]
-        self.hashes = [merge_hashes(member.backend.hashes for member in scorer.members) for scorer in scorers]
-        self._name = f"twmd-{uuid.uuid4().hex}"
-
-    def name_worker(self) -> dict[str, str]:
-        """Return Ray's arguments for a new actor: a name, by which it can be ended."""
-        return {"name": f"{self._name}-{uuid.uuid4().hex}"}
-
-    @contextlib.contextmanager
-    def workers_end(self) -> Iterator[None]:
-        """End the job's actors at the end: Ray keeps a failed run's, and their CPUs, as long as its error is held."""
-        ray = import_ray()
-        try:
-            yield
-        finally:
-            with contextlib.suppress(ray.exceptions.RayError, RuntimeError, OSError):  # Ray itself has ended
-                for name in ray.util.list_named_actors():
-                    if name.startswith(self._name):
-                        with contextlib.suppress(ValueError):  # the actor has ended meanwhile
-                            ray.kill(ray.get_actor(name))
-
-    def names(self) -> list[str]:
-        """Return the columns of the scores."""
-        return list(_columns_of(self.scorers, []))
+        self.signatures = [scorer.signature for scorer in self.scorers]
 
     def read(self, batch: Any) -> tuple[Segments, list[int], list[str | None]]:
         """Return the rows of a batch (`pyarrow.Table`) that can be scored, their numbers, and for every row the reason
@@ -158,11 +138,11 @@ class ScoringJob:
             if scorer.signature != signature:
                 hint = "install the same model and package on every machine"
                 raise ModelError(f"this worker would score by {scorer.signature}, not by {signature}: {hint}.")
-        text_columns = [name for name in self.columns.wanted if name in batch.column_names]
+        texts = batch.select([name for name in self.columns.wanted if name in batch.column_names]).to_pylist()
         known = batch[REJECTED].to_pylist() if REJECTED in batch.column_names else [None] * batch.num_rows
         predictions, references, rows, reasons = list[str](), list[list[str]](), list[int](), list[str | None](known)
-        for row, values in enumerate(batch.select(text_columns).to_pylist()):
-            found = check_row(values, self.columns) if reasons[row] is None else reasons[row]
+        for row, values in enumerate(texts):
+            found = reasons[row] or check_row(values, self.columns)
             if isinstance(found, tuple):
                 predictions.append(found[0])
                 references.append(found[1])
@@ -176,69 +156,71 @@ class ScoringJob:
 
 def check_columns(present: Sequence[str], job: ScoringJob) -> None:
     """Refuse a data set that lacks a column of texts, or has a column that scores would replace."""
-    columns = job.columns
-    missing = [name for name in (columns.prediction, *columns.references) if name not in present]
-    usual = [name for name in USUAL_REFERENCES if name in present]
-    if not missing and not columns.references and not usual:
-        missing = list(USUAL_REFERENCES)
-    if missing:
-        raise InputError(f"{no_column(missing, present)}.")
-    if not columns.references and len(usual) > 1:
-        raise InputError(f"the data set has columns {' and '.join(map(repr, usual))}: choose one with reference=NAME.")
-    check_free(present, job)
-    if REJECTED in present:
-        raise InputError(f"the data set has a column {REJECTED!r}, where reasons are written: rename it.")
+    check_free(present, job, REJECTED)
+    reason = check_row({name: "a text" for name in present if name not in ADDED}, job.columns)
+    if isinstance(reason, str):
+        raise InputError(f"{reason.partition(THE_ROW)[0]}.")
 
 
-def check_free(present: Sequence[str], job: ScoringJob) -> None:
-    """Refuse a data set with a column that scores would replace."""
-    for name in job.names():
+def check_free(present: Sequence[str], job: ScoringJob, *others: str) -> None:
+    """Refuse a data set with a column that scores, or other new columns, would replace."""
+    for name in (*columns_of(job.scorers), *others):
         if name in present:
             raise InputError(f"the data set already has a column {name!r}: rename it.")
 
 
-def choose_workers(number: int | None, gpus: float | None, device: str) -> tuple[int, float]:
-    """Return the maximum number of actors and the GPUs per actor; raise SpecError if Ray has fewer GPUs."""
-    resources = import_ray().cluster_resources()
-    available = resources.get("GPU", 0.0)
+def make_pool(number: int | None, gpus: float | None, device: str) -> dict[str, Any]:
+    """Return Ray's arguments for a pool of actors; raise SpecError if Ray has fewer GPUs than one needs."""
+    ray = import_ray()
+    available = ray.cluster_resources().get("GPU", 0.0)
     share = gpus if gpus is not None else float(available > 0 and device != "cpu")
     if share > available:
         raise SpecError(f"every worker needs {share:g} GPUs, but Ray has {available:g}: lower --num-gpus.")
-    return number or max(1, int(available / share if share else resources.get("CPU", 1.0))), share
+    strategy = ray.data.ActorPoolStrategy(min_size=1, max_size=number)
+    return {"compute": strategy, "num_cpus": 1, "num_gpus": share or None}
 
 
-def add_scores(dataset: Any, job: ScoringJob, sums: CorpusSums, workers: tuple[int, float]) -> Any:
+def add_scores(dataset: Any, job: ScoringJob, sums: CorpusSums, pool: dict[str, Any]) -> Any:
     """Return the data set with columns of scores, which are computed when it is consumed."""
-    return _map(dataset, _Score, job, (sums,), workers)
+    return _map(dataset, _Score, (job, sums), pool)
 
 
-def sum_corpus(datasets: Sequence[Any], job: ScoringJob, workers: tuple[int, float]) -> CorpusSums:
+def sum_corpus(datasets: Sequence[Any], job: ScoringJob, pool: dict[str, Any]) -> CorpusSums:
     """Return the sums over all rows that scores depend on; without any, skip this pass over the data."""
     if not any(member.requested.needs_corpus for scorer in job.scorers for member in scorer.members):
         return {}
-    sums, *others = [_map(dataset, _Sum, job, (), workers) for dataset in datasets]
-    found = sums.union(*others).aggregate(_make_addition()) if others else sums.aggregate(_make_addition())
-    if not found or found[_SUMS] is None:
+    from ray.data.aggregate import AggregateFnV2
+    from safetensors.torch import load
+
+    class Addition(AggregateFnV2):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__(_SUMS, lambda: add_sums([]), on=_SUMS, ignore_nulls=True)
+
+        def aggregate_block(self, block: Any) -> bytes:
+            return add_sums(block[_SUMS].to_pylist())
+
+        def combine(self, current_accumulator: bytes, new: bytes) -> bytes:
+            return add_sums([current_accumulator, new])
+
+    first, *others = [_map(dataset, _Sum, (job,), pool) for dataset in datasets]
+    sums = load((first.union(*others) if others else first).aggregate(Addition())[_SUMS])
+    if not sums:
         raise InputError("nothing to score: no row can be scored.")
-    return _unpack(found[_SUMS])
+    return sums
 
 
-def _map(dataset: Any, worker: type, job: ScoringJob, arguments: tuple[Any, ...], workers: tuple[int, float]) -> Any:
+def _map(dataset: Any, worker: type, arguments: tuple[Any, ...], pool: dict[str, Any]) -> Any:
     from ray.util.annotations import RayDeprecationWarning
 
-    number, gpus = workers
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RayDeprecationWarning)  # the last two arguments are gone from Ray 2.64 on
+        warnings.simplefilter("ignore", RayDeprecationWarning)  # Ray 2.64 drops max_task_retries
         return dataset.map_batches(
             worker,
-            fn_constructor_args=(job, *arguments),
-            compute=import_ray().data.ActorPoolStrategy(min_size=1, max_size=number),
-            num_cpus=1,
-            num_gpus=gpus or None,
+            fn_constructor_args=arguments,
             batch_size=_BATCH,
             batch_format="pyarrow",
             max_task_retries=_RETRIES,
-            ray_remote_args_fn=job.name_worker,
+            **pool,
         )
 
 
@@ -250,57 +232,32 @@ class _Sum:
 
     def __call__(self, batch: Any) -> Any:
         import pyarrow as pa
+        from safetensors.torch import save
 
-        segments, rows, _ = self.job.read(batch) if batch.num_rows else (Segments([], []), [], [])
+        segments, rows, _ = self.job.read(batch)
         sums: CorpusSums = {}
         if rows:
             backends = [member.backend for scorer in self.job.scorers for member in scorer.members]
             pairs = make_pairs(segments)
             for group in group_by(backends, lambda backend: backend.share_key):
                 own = group[0].sum_corpus(group, pairs)
-                sums |= {f"{_name_group(group)} {name}": values for name, values in own.items()}
-        return pa.table({_SUMS: pa.array([_pack(sums)] if rows else [], pa.binary())})
+                sums |= {_name_group(group) + name: values.cpu().contiguous() for name, values in own.items()}
+        return pa.table({_SUMS: pa.array([save(sums)], pa.binary())})
+
+
+def add_sums(contents: Iterable[bytes]) -> bytes:
+    """Add the sums of batches, which are written as safetensors, by name."""
+    from safetensors.torch import load, save
+
+    total: CorpusSums = {}
+    for content in contents:
+        for name, values in load(content).items():
+            total[name] = total[name] + values if name in total else values
+    return save(total)
 
 
 def _name_group(group: Sequence[Backend]) -> str:
-    return str(Signature(group[0].spec))
-
-
-def _pack(sums: CorpusSums) -> bytes:
-    from safetensors.torch import save
-
-    return save({name: values.cpu().contiguous() for name, values in sums.items()})
-
-
-def _unpack(content: bytes) -> CorpusSums:
-    from safetensors.torch import load
-
-    return load(content)
-
-
-def _add(contents: Iterable[bytes]) -> bytes | None:
-    total: CorpusSums = {}
-    for content in contents:
-        more = _unpack(content)
-        total = {name: total[name] + values for name, values in more.items()} if total else more
-    return _pack(total) if total else None
-
-
-def _make_addition() -> Any:
-    """Return a Ray aggregation that adds sums."""
-    from ray.data.aggregate import AggregateFnV2
-
-    class Addition(AggregateFnV2):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__(_SUMS, lambda: None, on=_SUMS, ignore_nulls=True)
-
-        def aggregate_block(self, block: Any) -> bytes | None:
-            return _add(content for content in block[_SUMS].to_pylist() if content is not None)
-
-        def combine(self, current_accumulator: bytes, new: bytes) -> bytes | None:
-            return _add([current_accumulator, new])
-
-    return Addition()
+    return f"{Signature(group[0].spec)} "
 
 
 @dataclass
@@ -311,7 +268,7 @@ class _PartOfCorpus(Hooks):
 
     def sums(self, group: Sequence[Backend]) -> CorpusSums:
         """Return a group's sums; none where no score needs any."""
-        prefix = f"{_name_group(group)} "
+        prefix = _name_group(group)
         return {
             name.removeprefix(prefix): values for name, values in self.known_sums.items() if name.startswith(prefix)
         }
@@ -327,35 +284,25 @@ class _Score:
     def __call__(self, batch: Any) -> Any:
         import pyarrow as pa
 
-        if not batch.num_rows:
-            return batch
-        check_free(batch.column_names, self.job)
+        check_free(batch.column_names, self.job, SUMMARY, PLACE)
         segments, rows, reasons = self.job.read(batch)
         with collect_warnings() as held:
             scores = score_segments(self.job.scorers, segments, hooks=_PartOfCorpus(self.sums)) if rows else []
-        for name, values in _columns_of(self.job.scorers, scores).items():
-            column = np.full(batch.num_rows, np.nan)
-            column[rows] = values
-            gaps = np.ones(batch.num_rows, dtype=bool)
-            gaps[rows] = False
-            batch = batch.append_column(name, pa.array(column, pa.float64(), mask=gaps))
-        if self.job.strict and not self.job.summarise:
-            return batch
-        if REJECTED in batch.column_names:
-            batch = batch.drop_columns([REJECTED])
-        batch = batch.append_column(REJECTED, pa.array(reasons, pa.string()))
+        places: list[int | None] = [None] * batch.num_rows
+        for place, row in enumerate(rows):
+            places[row] = place
+        added = {
+            name: pa.array(values, pa.float64()).take(pa.array(places, pa.int64()))
+            for name, values in columns_of(self.job.scorers, scores).items()
+        }
+        if self.job.summarise or not self.job.strict:
+            added[REJECTED] = pa.array(reasons, pa.string())
         if self.job.summarise:
-            summary = {
-                "counts": [score.counts.as_dict() for score in scores],
-                "nrefs": [score.signature.nrefs for score in scores],
-                "warnings": held,
-                "environment": environment(self.job.scorers[0].options.device),
-            }
-            summaries = [json.dumps(summary), *[None] * (batch.num_rows - 1)]
-            batch = batch.append_column(SUMMARY, pa.array(summaries, pa.string()))
-            places = [None if reason is None else REJECTS for reason in reasons]
-            batch = batch.append_column(PLACE, pa.array(places, pa.string()))
-        return batch
+            summary = summarise(scores, held, self.job.scorers[0].options.device)
+            summaries = [summary if row == 0 else None for row in range(batch.num_rows)]
+            folders = [None if reason is None else REJECTS for reason in reasons]
+            added |= {SUMMARY: pa.array(summaries, pa.string()), PLACE: pa.array(folders, pa.string())}
+        return pa.table(dict(zip(batch.column_names, batch.columns, strict=True)) | added)
 
 
 def names_of(scorers: Iterable[Scorer]) -> list[str]:
@@ -365,7 +312,7 @@ def names_of(scorers: Iterable[Scorer]) -> list[str]:
     return [metric if time == 1 else f"{metric}_{time}" for metric, time in zip(metrics, times, strict=True)]
 
 
-def _columns_of(scorers: Sequence[Scorer], scores: Sequence[ScoreSet]) -> dict[str, Sequence[float]]:
+def columns_of(scorers: Sequence[Scorer], scores: Sequence[ScoreSet] = ()) -> dict[str, Sequence[float]]:
     """Return scores as columns: ``NAME``, and ``NAME_SIDE`` for a two-sided metric; empty without scores."""
     columns: dict[str, Sequence[float]] = {}
     for i, (name, scorer) in enumerate(zip(names_of(scorers), scorers, strict=True)):
@@ -373,9 +320,3 @@ def _columns_of(scorers: Sequence[Scorer], scores: Sequence[ScoreSet]) -> dict[s
         for output in OUTPUTS if scorer.requested.output is not None else ():
             columns[f"{name}_{output}"] = getattr(scores[i], output) if scores else []
     return columns
-
-
-def raised_by_worker(error: BaseException) -> TwmdError | None:
-    """Return the error of this package that a worker raised, whose class and message are in the text of Ray's error."""
-    found = re.findall(r"twmd_registry\.errors\.(\w+): (.+)", str(error))
-    return getattr(errors, found[-1][0])(found[-1][1]) if found else None

@@ -1,15 +1,22 @@
-"""A Ray reader of text files with columns."""
+"""A Ray reader of text files with columns.
+
+Ray 2.60 reads JSON lines with pandas and CSV with pyarrow. They turn the texts ``007`` and ``2020-01-01`` into a number
+and a date, reject a whole file for one bad line, and do not number rows. Text is therefore read by this package's
+reader, through Ray's `FileBasedDatasource`. Ray reads Parquet, which has types.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import ray.data
 from ray.data.datasource import FileBasedDatasource
 
-from twmd_registry.files.tables import Columns
-from twmd_registry.scale.inputs import InputFile, is_parquet, read_blocks
+from twmd_registry.files.arrow import read_blocks
+from twmd_registry.files.storage import StoredFile
+from twmd_registry.files.tables import PARQUET_SUFFIXES, Columns, form_of
 
 
 class TableFiles(FileBasedDatasource):  # type: ignore[misc]
@@ -27,20 +34,18 @@ class TableFiles(FileBasedDatasource):  # type: ignore[misc]
         return read_blocks(file, path, self._columns)
 
 
-def read_files(files: Sequence[InputFile], columns: Columns) -> list[Any]:
-    """Return data sets with the column `ROW`: for every file system, one of its Parquet and one of its text files."""
-    groups = list[tuple[bool, Any, list[str]]]()
-    for file in files:
-        kind = is_parquet(file)
-        for parquet, filesystem, paths in groups:
-            if parquet == kind and filesystem == file.filesystem:
-                paths.append(file.path)
-                break
-        else:
-            groups.append((kind, file.filesystem, [file.path]))
-    return [
-        ray.data.read_parquet(paths, filesystem=filesystem, include_row_hash=True)
-        if parquet
-        else ray.data.read_datasource(TableFiles(paths, columns, filesystem=filesystem))
-        for parquet, filesystem, paths in groups
-    ]
+def read_files(files: Sequence[StoredFile], columns: Columns) -> list[Any]:
+    """Return data sets with the column `ROW`: for every file system, one of its text files and one of its Parquet."""
+
+    def kind(file: StoredFile) -> tuple[bool, Any]:
+        return form_of(file.path) in PARQUET_SUFFIXES, file.filesystem
+
+    datasets = []
+    for (parquet, filesystem), group in groupby(sorted(files, key=lambda file: kind(file)[0]), kind):
+        paths = [file.path for file in group]
+        datasets.append(
+            ray.data.read_parquet(paths, filesystem=filesystem, include_row_hash=True)
+            if parquet
+            else ray.data.read_datasource(TableFiles(paths, columns, filesystem=filesystem))
+        )
+    return datasets

@@ -15,14 +15,15 @@ import pytest
 
 from tests.scale.segments import draw_segments, write_csv, write_jsonl, write_parquet
 from twmd_registry.errors import FileError, TwmdWarning
+from twmd_registry.files.arrow import FILE, NUMBER, REJECTED, ROW, check_first_rows, read_blocks
+from twmd_registry.files.storage import list_tables
 from twmd_registry.files.tables import Columns
-from twmd_registry.scale.inputs import FILE, NUMBER, REJECTED, ROW, check_first_rows, list_files, read_blocks
 
 SEGMENTS = draw_segments(3)
 
 
 def read(path: Path, columns: Columns = Columns()) -> list[dict[str, Any]]:  # noqa: B008 (frozen)
-    (file,) = list_files([str(path)])
+    (file,) = list_tables([str(path)])
     blocks = list(read_blocks(file.filesystem.open_input_file(file.path), file.path, columns))
     rows: list[dict[str, Any]] = pa.concat_tables(blocks, promote_options="default").to_pylist() if blocks else []
     return rows
@@ -96,9 +97,9 @@ def test_files_are_sorted_and_others_are_named(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         write_jsonl(tmp_path / name, SEGMENTS)
     with pytest.warns(TwmdWarning, match=r"skipped files .*read\.me\."):
-        found = list_files([str(tmp_path / "y"), f"file://{tmp_path}/x"])
+        found = list_tables([str(tmp_path / "y"), f"file://{tmp_path}/x"])
     assert [Path(file.path).name for file in found] == ["c.ndjson", "a.json", "b.jsonl"]
-    assert [Path(file.path).name for file in list_files([f"{tmp_path}/*/?.json*"])] == ["a.json", "b.jsonl"]
+    assert [Path(file.path).name for file in list_tables([f"{tmp_path}/*/?.json*"])] == ["a.json", "b.jsonl"]
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
@@ -109,7 +110,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress((tmp_path / "rows.jsonl").read_bytes() * 9)[:-20])
     write(tmp_path / "number.json", "[3]")
     for names, columns, word in [
-        (["none.jsonl"], Columns(), "no such file"),
+        (["none.jsonl"], Columns(), "matches no file"),
         (["*.bz2"], Columns(), "matches no file"),
         (["rows.xml"], Columns(), "must end in one of"),
         (["rows.jsonl", "r*.jsonl"], Columns(), "named 2 times"),
@@ -120,6 +121,6 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
         (["rows.parquet"], Columns("predicted"), "did you mean 'prediction'"),
     ]:
         with pytest.raises(FileError, match=word):
-            check_first_rows(list_files([str(tmp_path / name) for name in names]), columns)
+            check_first_rows(list_tables([str(tmp_path / name) for name in names]), columns)
     with pytest.raises(FileError, match="nowhere"):
-        list_files(["nowhere://rows.jsonl"])
+        list_tables(["nowhere://rows.jsonl"])
