@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -12,17 +11,14 @@ import numpy as np
 import pytest
 
 import twmd_registry
-from experiments.papers.diagnosis import diagnose
 from experiments.papers.experiment import AVERAGE, UNNAMED, read_experiment
-from tests import tiny
 from tests.cli.parsing import rows_of
 from tests.conftest import Refused, Run
 from tests.judgments.test_mt_metrics_eval import wmt
 from tests.judgments.test_readers import MRPC, written
 from tests.rated_files import write_wmt
 from twmd_registry.demo.space import card_text, metrics_with_card
-from twmd_registry.judgments.corpora import read_stsb, read_wmt
-from twmd_registry.registry.options import RunOptions
+from twmd_registry.judgments.corpora import read_stsb
 
 pytest.importorskip("matplotlib")
 
@@ -88,31 +84,17 @@ def test_study_writes_tables_and_figures_and_names_missing_data(
     assert (out / "sts-b.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_json_has_every_table_and_a_single_class_has_no_roc_area(papers: Path, run: Run) -> None:
-    write_mrpc(papers, [f"1\t1\t2\t{a}\t{b}" for a, b in zip(SENTENCES, SENTENCES[::-1], strict=True)])
-    printed = json.loads(run("study stsscore --data-dir data -o out --format json")[1])
-    assert list(printed) == TABLES
-    for name, table in printed.items():
-        rows = rows_of(papers.parent / "out" / f"{name}.tsv")
-        assert [row["here"] for row in table["rows"]] == [float(row["here"]) if row["here"] else None for row in rows]
-    assert [row["here"] for row in printed["auc"]["rows"] if row["column"] == "MRPC"] == [None] * 5
-
-
 @pytest.mark.parametrize(
     ("options", "status", "words"),
     [
         ("--data-dir data --bertscore 'bertscore_centered;layer=99'", 2, "layer=99 is out of range"),
-        ("--data-dir data --sbert sbert,twmd", 2, "expected one metric with its keys, not 2"),
         ("", 1, "pass --data-dir"),
-        (f"--data-dir {__file__}", 1, "no data set can be read"),
-        ("--data-dir data -o file", 2, "is a file."),
         ("--data-dir data -o data", 1, "is not empty"),
     ],
 )
 def test_bad_command_leaves_folders_unchanged(
     options: str, status: int, words: str, papers: Path, refused: Refused
 ) -> None:
-    (papers.parent / "file").write_text("mine", encoding="utf-8")
     refused(f"study stsscore -o out {options}", words, status)
     assert not (papers.parent / "out").exists()
 
@@ -157,43 +139,6 @@ def test_table_is_printed_and_written_in_every_format(
             assert path.read_bytes().startswith(b"\x89PNG")
         elif suffix.endswith(".svg"):
             assert "<svg" in path.read_text(encoding="utf-8")
-
-
-def test_numbers_are_written_in_full_with_their_signatures(command: str, tmp_path: Path, run: Run) -> None:
-    status, out, _ = run(f"reproduce twmd-table8 {command} layer=2 --format json -o {tmp_path}")
-    rows, printed = rows_of(tmp_path / "twmd-table8.tsv"), json.loads(out)
-    assert (status, len(rows)) == (0, (6 + 1) * 8 * 2)
-    assert [row["here"] for row in printed["rows"]] == [float(row["here"]) if row["here"] else None for row in rows]
-    for row in rows[: 6 * 8 * 2]:
-        assert float(row["difference"]) == pytest.approx(float(row["here"]) - float(row["roberta-base"]))
-    agreement = [row for row in rows if row["metric"] == "rank agreement"]
-    assert [row["column"] for row in agreement[::2]] == list(dict.fromkeys(row["column"] for row in rows))
-    assert all(not row["difference"] for row in agreement)
-    lines = (tmp_path / "twmd-table8-signatures.tsv").read_text(encoding="utf-8").splitlines()
-    signatures = dict(line.split("\t") for line in lines)
-    assert list(signatures) == ["BERTscore", "BERTscore-b", "TWMD", "TWMD-b", "TRWMD", "TRWMD-b"]
-    assert printed["signatures"] == signatures
-
-
-def test_diagnosis_is_drawn_without_and_with_every_centering(
-    command: str, years: Path, tiny_encoder: Callable[[str], Path], tmp_path: Path, run: Run
-) -> None:
-    corpus = list(dict.fromkeys(read_wmt(years / "wmt" / "wmt16.jsonl").references))
-    diagnosis = diagnose(str(tiny_encoder("bert")), corpus, RunOptions())
-    for name in ("twmd-figure1", "twmd-figure2"):
-        status, printed, _ = run(f"reproduce {name} {command} -o {tmp_path}")
-        assert (status, f", {len(corpus)} texts, {diagnosis.words} words" in printed) == (0, True)
-        assert ("  paper  " in printed) is (name == "twmd-figure2")  # the paper does not describe figure 1 in words
-        assert {path.name for path in tmp_path.glob(f"{name}*")} == {f"{name}{suffix}" for suffix in PICTURE}
-    first, second = (rows_of(tmp_path / f"twmd-figure{number}.csv") for number in (1, 2))
-    assert [(row["centering"], row["layer"]) for row in first] == [("none", str(k)) for k in range(tiny.DEPTH + 1)]
-    assert [float(row["random"]) for row in second] == diagnosis.estimates[:, :, 0]["mean"].ravel().tolist()
-    assert first == [row for row in second if row["centering"] == "none"]
-    found = json.loads(run(f"reproduce twmd-figure2 {command} --format json")[1])
-    assert len(found["rows"]) == len({(row["centering"], row["layer"]) for row in found["rows"]})
-    assert {verdict["paper"] for verdict in found["verdicts"]} - {None}
-    assert found["model"] == diagnosis.model  # in full, while titles have its own name alone
-    assert f" Here: {Path(diagnosis.model).name}, " in printed
 
 
 CARDS = [(metric, row) for metric in metrics_with_card() for row in card_text(metric)["papers"]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +13,10 @@ import pytest
 import torch
 
 from experiments.papers import diagnosis
-from experiments.papers.diagnosis import PROPERTIES, Similarity, diagnose, judge, pair_words
+from experiments.papers.diagnosis import Similarity, diagnose, judge
 from tests import tiny
 from tests.cli.parsing import rows_of
 from tests.conftest import Run
-from tests.rated_files import write_rows
 from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.encode.mean_vectors import find_background
 from twmd_registry.errors import InputError, TwmdWarning
@@ -39,7 +37,6 @@ DRAWN = [" ".join(R.choice(tiny.WORDS, size=R.integers(2, 6))) for _ in range(30
 CORPUS = [*SOME, "zebra and okapi ran", "the zebra sat", *DRAWN]
 """More than one batch; a sentence of one word, a sentence twice, words that are not in the tiny vocabulary."""
 ALL_PAIRS = 1_000_000
-S = {similarity: s for s, similarity in enumerate(get_args(Similarity))}
 
 
 @pytest.fixture(scope="module")
@@ -112,17 +109,6 @@ def test_every_number_is_the_mean_over_all_pairs(which: str, model: str, monkeyp
     assert (result.texts, result.words) == (len(texts), sum(map(len, oracle.ids)))
 
 
-def test_pairs_with_a_zero_vector_are_counted_as_left_out(model: str) -> None:
-    result = diagnose(model, SOME, RunOptions(), pairs=ALL_PAIRS)
-    counts = {centering: values for centering, layer, values in result.rows if layer == 1}
-    words = sum(len(text.split()) for text in SOME)
-    plain, centered = counts["none"]["random"], counts["sentence"]["random"]
-    assert (plain["pairs"], plain["left_out"]) == (words * (words - 1) // 2, 0)
-    # The word "rain" alone: a partner for every other word, and once for the "rain" of another sentence.
-    assert (centered["pairs"], centered["left_out"]) == ((words - 1) * (words - 2) // 2, words - 1)
-    assert counts["sentence"]["self"]["left_out"] == 1
-
-
 def test_sample_agrees_with_all_pairs_within_its_error(model: str) -> None:
     exact = diagnose(model, CORPUS, RunOptions(), pairs=ALL_PAIRS).estimates[0, 2]
     samples = [diagnose(model, CORPUS, RunOptions(), pairs=60, seed=seed).estimates[0, 2] for seed in range(12)]
@@ -131,29 +117,6 @@ def test_sample_agrees_with_all_pairs_within_its_error(model: str) -> None:
     assert means.std(0, ddof=1) == pytest.approx(errors.mean(0), rel=0.6)
     assert len({*means[:, 0]}) == len(means)
     assert (samples[0] == diagnose(model, CORPUS, RunOptions(), pairs=60, seed=0).estimates[0, 2]).all()
-
-
-@pytest.mark.parametrize("similarity", get_args(Similarity))
-def test_pairs_are_drawn_in_proportion_to_their_weight(similarity: Similarity) -> None:
-    text, ids = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2, 3]), np.array([4, 5, 4, 4, 6, 5, 9, 5, 9, 7])
-    first, second, weights, complete = pair_words(similarity, (ids, text), 9, ALL_PAIRS, np.random.default_rng(0))
-    expected = {frozenset(pair): weight for *pair, weight in zip(first, second, weights, strict=True)}
-    allowed = {
-        "random": np.ones((10, 10), dtype=bool),
-        "self": (ids[:, None] == ids) & (ids != 9) & (text[:, None] != text),
-        "intra": (ids[:, None] != ids) & (text[:, None] == text),
-    }[similarity]
-    assert set(expected) == {frozenset(pair) for pair in itertools.combinations(range(10), 2) if allowed[pair]}
-    assert complete
-    assert sum(expected.values()) == pytest.approx(1)
-    counts, rng, pairs = dict.fromkeys(expected, 0), np.random.default_rng(1), len(expected) - 1
-    for _ in range(500):
-        first, second, _, complete = pair_words(similarity, (ids, text), 9, pairs, rng)
-        assert not complete
-        for pair in zip(first, second, strict=True):
-            counts[frozenset(pair)] += 1
-    for value, weight in expected.items():
-        assert abs(counts[value] - weight * 500 * pairs) < 5 * math.sqrt(weight * 500 * pairs)
 
 
 FALLING, RISING = [0.9, 0.7, 0.75, 0.5], [0.1, 0.2, 0.15, 0.4]
@@ -183,21 +146,6 @@ def test_property_holds_by_its_rule(similarity: Similarity, means: list[float], 
     assert ("undefined" in evidence) == (expected is None)
 
 
-@pytest.mark.parametrize(
-    ("texts", "names"), [(["the cat sat", "a dog ran", "the cat sat"], ["self"]), (["rain", "hill"], ["self", "intra"])]
-)
-def test_similarity_without_a_pair_is_undefined_and_warns(texts: list[str], names: list[str], model: str) -> None:
-    warning = f"undefined, because no two words can be compared: {', '.join(names)}"
-    with pytest.warns(TwmdWarning, match=warning):
-        result = diagnose(model, texts, RunOptions())
-    similarities = result.estimates[:, :, S["self"]]
-    assert np.isnan(similarities["mean"]).all()
-    assert not similarities["pairs"].any()
-    undefined = {PROPERTIES[name] for name in get_args(Similarity) if name in names}
-    verdicts = result.as_dict()["verdicts"]
-    assert {verdict["holds"] for verdict in verdicts if verdict["property"] in undefined} == {None}
-
-
 def test_wordless_texts_are_counted_and_too_few_texts_refused(model: str) -> None:
     with pytest.warns(TwmdWarning, match="without a word, left out: 2"):
         result = diagnose(model, [*SOME, " ", "", "the cat " * 40], RunOptions(), pairs=10)
@@ -222,10 +170,3 @@ def test_diagnose_prints_table_and_verdicts_and_writes_figures(model: str, folde
     assert Path("out/diagnosis.png").read_bytes().startswith(b"\x89PNG")
     drawn = Path("out/diagnosis.svg").read_text(encoding="utf-8")
     assert all(f">{words}<" in drawn for words in (result.model, "dimension", "layer", "cosine"))
-
-
-def test_diagnose_reads_texts_of_rated_data_and_prints_undefined(model: str, tmp_path: Path, run: Run) -> None:
-    data = write_rows(tmp_path / "own.jsonl", [{"prediction": "the cat sat", "reference": "a dog ran", "rating": 1}])
-    assert json.loads(run(f"diagnose {data} --set model={model} --format json")[1])["texts"] == 2
-    status, printed, err = run(f"diagnose {data} --set model={model}")
-    assert (status, "can be compared: self" in err, printed.count("undefined ") >= 5) == (0, True, True)

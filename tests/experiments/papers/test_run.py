@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sacrebleu
 from scipy import stats
 
 from experiments.papers.experiment import AVERAGE, read_experiment
@@ -106,67 +105,6 @@ def test_years_average_over_subsets_then_equally(model: str, data: Path) -> None
     labels = [setting.label for setting in by_layer.settings]
     figure = by_layer.values[labels.index("BERTscore-b layer=1"), 0]
     assert figure == pytest.approx(values(result, "BERTscore-batch")[AVERAGE, "pearson"] / 100, abs=1e-6)
-
-
-def test_other_layers_are_compared_with_the_papers(model: str, data: Path) -> None:
-    result = run("twmd-table5", data, model=model, layer=2)
-    compared = [(ours.layer, theirs.source) for ours, theirs in result.compared[:2]]
-    assert compared == [("1", "roberta-base, layer 9"), ("3", "roberta-base, layer 11")]
-    whole = values(run("twmd-table3", data, model=model, layer=3), "SBERT")
-    assert result.rows[1].values == pytest.approx((whole[AVERAGE, "kendall"], whole[AVERAGE, "pearson"]), abs=1e-3)
-    assert set(result.rank_agreement()) == {"9", "11"}
-
-
-def test_fine_tuned_model_is_compared_with_the_other_table(
-    second: Reproduction, model: str, data: Path, tmp_path: Path
-) -> None:
-    result = run("twmd-table4", data, model=model, layer=2)
-    tables = second, run("twmd-table3", data, model=model, layer=2)
-    for row in ("TWMD", "TWMD-b"):
-        first, other = (values(table, row) for table in tables)
-        expected = [first[AVERAGE, "kendall"], first[AVERAGE, "pearson"], other[AVERAGE, "kendall"]]
-        assert list(values(result, row).values()) == pytest.approx(expected)
-    assert [row.metric for row in result.experiment.printed] == ["BLEURT-pre", "BLEURT", "TWMD", "TWMD-b"] * 2
-    with pytest.warns(TwmdWarning, match=r"left out: wmt18 \(no wmt/wmt18.jsonl in"):
-        alone = run("twmd-table4", write_wmt(tmp_path, 17), model=model, layer=2)
-    assert np.isnan(alone.values).tolist() == [[False, False, True]] * 2
-    assert "\tWMT18 tau\t0\tkendall\t\t34.7\t" in alone.text("tsv")
-    with pytest.raises(SpecError, match="needs a model that was fine-tuned on WMT15-16"):
-        reproduce([read_experiment("twmd-table4")], data)
-
-
-def test_table_has_our_rows_next_to_the_papers(second: Reproduction) -> None:
-    _, header, rows = second.table()
-    assert header == ("metric", "source", *LANGUAGE_PAIRS[17], AVERAGE)
-    assert rows[0] == ("segments", "here", *["40"] * 7, "280")
-    at = next(i for i, row in enumerate(rows) if row[0] == "TWMD-b")
-    sources = [row[1] for row in rows[at : at + 4]]
-    theirs = ["roberta-base, layer 10", "roberta-large, layer 19"]
-    assert sources == ["here, layer 2", *theirs, "here - roberta-base, layer 10"]
-    tau, r = (values(second, "TWMD-b")["cs-en", statistic] for statistic in ("kendall", "pearson"))
-    assert [row[2] for row in rows[at : at + 4]] == [
-        f"{tau:.1f} / {r:.1f}",
-        "50.0 / 68.5",
-        "53.9 / 73.3",
-        f"{tau - 50.0:+.1f} / {r - 68.5:+.1f}",
-    ]
-    assert "\\toprule" in second.text("tex")
-
-
-def test_rank_agreement_is_kendalls_tau_over_the_rows(second: Reproduction) -> None:
-    ((rows, taus),) = second.rank_agreement().values()
-    assert rows == 12
-    theirs = {row.metric: row.values for row in second.experiment.printed if row.model == "roberta-base"}
-    for c, tau in enumerate(taus):
-        pairs = [(row.values[c], theirs[row.metric][c]) for row in second.rows]
-        assert tau == pytest.approx(stats.kendalltau(*zip(*pairs, strict=True)).statistic)
-    name, source, *cells = second.table()[2][-1]
-    assert (name, source) == ("rank agreement", "tau-b of 12 rows, roberta-base")
-    assert cells[-1] == f"{taus[-2]:.2f} / {taus[-1]:.2f}"
-    itself = replace(second, values=np.array([theirs[row.metric] for row in second.rows]))
-    assert all(tau == pytest.approx(1) for tau in itself.rank_agreement()[""][1])
-    few = replace(second, settings=second.settings[:2], specs=second.specs[:2], values=second.values[:2])
-    assert few.rank_agreement() == {}
 
 
 def test_undefined_correlation_affects_only_its_cell_and_the_mean(model: str, tmp_path: Path) -> None:
@@ -272,21 +210,6 @@ def test_movers_are_measured_separately_per_pair(model: str, data: Path) -> None
     assert bert.rank_agreement()[""][0] == 3
 
 
-def test_measures_are_correlated_with_each_other(model: str, data: Path) -> None:
-    result, own = (
-        run("moverscore-figure3", data, model=model),
-        of_group(read_wmt(data / "wmt" / "wmt17.jsonl"), "zh-en"),
-    )
-    scorer = Scorer(make_spec("moverscore", "moverscore-v1", model=model, layer="1-3"))
-    word = scorer.score(own.predictions, own.references).scores
-    pairs = zip(own.predictions, own.references, strict=True)
-    chrf = [sacrebleu.sentence_chrf(text, [other], word_order=2).score for text, other in pairs]
-    for name, numbers in (("CHRF++ ~ WordMover", (chrf, word)), ("WordMover ~ DA", (word, own.ratings))):
-        expected = 100 * stats.pearsonr(*numbers).statistic
-        assert values(result, name)["zh-en", "pearson"] == pytest.approx(expected, abs=1e-2)
-    assert len(result.rows) == 10
-
-
 def rated_pairs(folder: Path, pairs: list[tuple[str, str, float]]) -> Path:
     path = folder / "stsb" / "test.csv"
     path.parent.mkdir(parents=True)
@@ -304,23 +227,6 @@ def test_pairs_are_split_at_their_median_length(tmp_path: Path) -> None:
         expected = stats.spearmanr(result.scores["All"][place][rows], ratings[rows]).statistic
         assert values(result, half)["STS-B rho", "spearman"] == pytest.approx(expected)
     assert result.segments == {column: 21 if column.startswith("STS-B") else 0 for column in result.experiment.columns}
-
-
-def test_hub_is_used_only_for_missing_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    requests = []
-
-    def read(name: str) -> RatedSegments:
-        requests.append(name)
-        raise FileError("cannot read it from the Hub: no network")
-
-    monkeypatch.setattr("experiments.papers.run.read_hub", read)
-    texts = [("a heron", "the heron", 1.0), ("a heron waits", "it rains", 2.0), ("rain", "the rain", 3.0)]
-    table = read_experiment("stsscore-table4")
-    (result,) = reproduce([table], rated_pairs(tmp_path, texts), hub=True)
-    assert requests == ["glue/mrpc", "glue/qqp", "wmt22-zh-en-mqm"]
-    assert list(result.rated) == ["STS-B"]
-    with pytest.raises(FileError, match="no data set can be read"):
-        reproduce([table], None, hub=True)
 
 
 def test_sbert_column_has_the_published_numbers() -> None:

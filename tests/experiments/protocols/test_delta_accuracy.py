@@ -70,20 +70,6 @@ def test_stated_share_equals_the_share_in_other_campaigns(fit: DeltaAccuracy) ->
         assert abs(shares[inside].mean() - others["agreed"][inside].mean()) < 0.05
 
 
-def test_estimate_grows_with_difference_and_segments_from_one_half(fit: DeltaAccuracy) -> None:
-    assert fit.systems == 12 * 12
-    assert fit.estimate(0.0, 100)[0] == 0.5
-    assert fit.estimate(0.01, 100)[0] < fit.estimate(0.02, 100)[0] < fit.estimate(0.02, 1000)[0]
-    share, low, high = fit.estimate(-0.02, 100)
-    assert (share, low, high) == fit.estimate(0.02, 100)
-    assert low < share < high
-    s, t = fit.spreads[0]
-    assert share == pytest.approx(stats.norm.cdf(0.02 / np.sqrt(s**2 + t**2 / 100)))
-    difference, low, high = fit.difference(share, 100)
-    assert difference == pytest.approx(0.02)
-    assert low < difference < high
-
-
 def test_command_prints_the_differences_by_segments_and_share(folder: Path, run: Run) -> None:
     write_rows(Path("rated.jsonl"), system_rows())
     line = "accuracy table:rated.jsonl -m sbert -q"

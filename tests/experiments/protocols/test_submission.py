@@ -107,12 +107,6 @@ def test_source_based_metric_is_scored_with_sources(wmt99: Path, run: Run) -> No
     assert [metric.label for metric in read_official(f"mte:{wmt99},reference=refB", rated)] == ["both*", "source*"]
 
 
-def test_metrics_of_one_folder_may_share_a_prefix(wmt99: Path, run: Run) -> None:
-    for name in ("twmd-2", "twmd"):
-        assert run(f"submit wmt99 -m twmd --name {name} -o out")[0] == 0
-    assert len(list((wmt99.parent / "out").rglob("*.seg.score"))) == 2 * (1 + len(REFERENCES))
-
-
 @pytest.mark.parametrize(
     ("file", "text", "words"),
     [
@@ -121,11 +115,8 @@ def test_metrics_of_one_folder_may_share_a_prefix(wmt99: Path, run: Run) -> None
             "news a\nnews\nchat c\n",
             "cs-en.docs, row 2",
         ),
-        ("documents/cs-en.docs", "news a\n", "cs-en.docs has 1 lines; expected 3"),
         ("system-outputs/cs-en/sys-1.txt", "one\n", "system-outputs/cs-en/sys-1.txt has 1 lines; expected 3"),
         ("references/cs-en.refA.txt", "one\n", "references/cs-en.refA.txt has 1 lines; expected 3"),
-        ("system-outputs/en-cs/sys-1.txt", "one\n", "references has no en-cs.NAME.txt"),
-        ("documents/cs-en.docs", "all a\nall b\nchat c\n", "cs-en.docs: 'all' is not a domain"),
         ("system-outputs/cs-en/a\tb.txt", "1\n2\n3\n", r"'a\tb' of cs-en: names"),
     ],
 )
@@ -133,23 +124,6 @@ def test_damaged_test_set_is_refused(file: str, text: str, words: str, wmt99: Pa
     written(wmt99, text, file)
     refused("submit wmt99 -m twmd -o out", words, 1)
     assert not (wmt99.parent / "out").exists()
-
-
-def test_test_set_without_outputs_is_refused(wmt99: Path, refused: Refused) -> None:
-    for name in OUTPUTS:
-        (wmt99 / "system-outputs" / "cs-en" / f"{name}.txt").unlink()
-    refused("submit wmt99 -m twmd -o new", "system-outputs/cs-en has no SYSTEM.txt", 1)
-    assert not (wmt99.parent / "new").exists()
-
-
-def test_folder_is_checked_before_the_metric_is_loaded(wmt99: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("experiments.protocols.commands.make_scorers", lambda *_: pytest.fail("it is made"))
-    assert "has no folder of a language pair" in run(f"submit {wmt99.parent} -m twmd --test-set x -o out")[2]
-    for against in ("source", "both"):
-        missing = run(f"submit wmt99 -m 'ensemble(twmd;against={against},sbert)' --name twmd -o out")[2]
-        assert "wmt99/sources/cs-en.txt: No such file" in missing
-    written(wmt99, "", "out/twmd.seg.score")
-    assert "already contains scores of twmd" in run("submit wmt99 -m twmd -o wmt99/out")[2]
 
 
 def test_invalid_file_name_is_refused(wmt99: Path, refused: Refused) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -28,12 +27,11 @@ from experiments.protocols.tasks import (
     run_task,
     share_weight,
 )
-from tests.conftest import Refused, Run
+from tests.conftest import Run
 from tests.judgments.test_mt_metrics_eval import wmt
 from tests.judgments.test_readers import written
 from tests.metaeval.pairwise import correlate_pairs
 from tests.metaeval.test_agreement import make_campaign
-from tests.metaeval.test_undefined import FLAT, GOOD, RATED, make_rated, published, replace_label
 from twmd_registry.errors import InputError
 from twmd_registry.judgments.official import LabelledScores
 from twmd_registry.judgments.rated import RatedSegments
@@ -102,11 +100,6 @@ def test_wmt24_averages_spa_and_acc_eq_and_refuses_other_pairs() -> None:
     with pytest.raises(InputError, match="divided further, as 'en-de news'"):
         run_made("wmt23", metrics, rated._replace(group=["en-de news"] * len(rated.group)))
     assert set(TASKS) == {"wmt22", "wmt23", "wmt24"}
-
-
-def test_trials_apply_only_to_the_year_that_averaged_ranks(folder: Path, refused: Refused) -> None:
-    (folder / "own.csv").write_text("prediction,reference,rating\na,b,1\n", encoding="utf-8")
-    refused("task wmt23 table:own.csv -m chrf --trials 9", "--trials applies to wmt22")
 
 
 PAIRS, DOMAINS, SYSTEMS, ITEMS = ("en-de", "en-ru", "zh-en"), ("chat", "news", "shop", "social"), 5, 16
@@ -180,18 +173,6 @@ def test_ranks_equal_separately_computed_correlations() -> None:
     assert average_ranks(measured[1])["system"] == pytest.approx(expected)
 
 
-def test_metrics_without_a_significant_difference_share_a_rank() -> None:
-    scores, rated = make_year(2)
-    first, *others = list_rank_tasks(PAIRS, rated)
-    tasks = [first, *(task for task in others if task[:2] == ("en-de", EVERY_DOMAIN))][::3]
-    for task in tasks:
-        best, worse, same = (
-            metric_parts[task]["averaged"] for metric_parts in measure([*scores, scores[0]], rated, [task], trials=20)
-        )
-        assert best == same == 1
-        assert worse == 2 or task[2] == "system", task  # a test of six systems may find no difference
-
-
 def test_missing_language_pairs_are_named_and_the_others_ranked(tmp_path: Path, run: Run) -> None:
     texts = ["it rains", "a dog barks", "the sun sets", "no bread"]
     outputs = {f"s{k}": [text[: 2 + 2 * k] for text in texts] for k in range(4)} | {PEOPLE: [f"{t}!" for t in texts]}
@@ -224,26 +205,3 @@ def test_missing_language_pairs_are_named_and_the_others_ranked(tmp_path: Path, 
     assert rated.domain[:4] == ["news", "news", "chat", "chat"]
     assert rated.by_person == [False] * 16 + [True] * 4
     assert rated.system_ratings == {("en-de news", "s0"): -7}
-
-
-@pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
-@pytest.mark.parametrize("task", TASKS)
-def test_only_a_metric_with_constant_scores_lacks_an_average(task: str) -> None:
-    rated = make_rated(("en-de", "zh-en"))._replace(by_person=[False] * len(RATED.group))
-    if task == "wmt24":
-        rated = make_rated(("en-de", "ja-zh"))
-    other = published("other", rated.ratings + np.random.default_rng(2).normal(0, 90, len(rated.ratings)))
-
-    def run(*metrics: LabelledScores) -> dict[str, float]:
-        study = Study("made", content_of(rated), metrics, ("pearson",))
-        result = run_task(task, study, rated, RunOptions())
-        assert ("flat has no average" in result.as_text("txt")) == (FLAT in metrics and task != "wmt24")
-        return dict(zip((metric.label for metric in result.scored), result.averages, strict=True))
-
-    alone, beside = run(GOOD, other), run(FLAT, GOOD, other)
-    if task == "wmt24":  # spa and acc_eq of equal scores have values
-        return
-    assert {name: beside[name] for name in alone} == alone
-    assert (list(beside)[-1], math.isnan(beside["flat"])) == ("flat", True)
-    with pytest.raises(InputError, match="no metric has an average"):
-        run(FLAT, replace_label(FLAT))

@@ -13,14 +13,13 @@ import pytest
 import twmd_registry
 from experiments.training import teacher as teacher_module
 from experiments.training.edits import EDITS, edit_pairs
-from experiments.training.teacher import EDITED, add_edits, rate, read_pairs
+from experiments.training.teacher import EDITED, add_edits, rate
 from tests.conftest import Run
 from tests.train.rated_words import RUSSIAN, rated_words, write_words
 from twmd_registry.cli import main
 from twmd_registry.engine.scorer import score_segments
-from twmd_registry.errors import FileError, InputError
+from twmd_registry.errors import InputError
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.judgments.sets import read_rated
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.train.data import TrainingData, check_held_out
 
@@ -67,15 +66,6 @@ def test_trained_student_agrees_better_with_its_teacher(models: tuple[str, str],
     assert agreement[1] > agreement[0] + 0.1
 
 
-def test_rated_table_is_read_unchanged(models: tuple[str, str], folder: Path, run: Run) -> None:
-    pairs = write_pairs(Path("pairs.jsonl"), 8, 1)
-    assert run(f"rate pairs.jsonl -m twmd -o rated.jsonl --set model={models[0]} {SET}")[0] == 0
-    rated = read_rated("table:rated.jsonl,group=group")
-    expected = twmd_registry.score(pairs.predictions, pairs.references, "twmd", model=models[0], **KEYS).scores
-    assert rated.ratings.tolist() == list(expected)
-    assert (rated.group, rated.predictions) == (pairs.group, pairs.predictions)
-
-
 @pytest.mark.parametrize("centering", ["none", "batch"])
 def test_interrupted_rating_resumes_and_batches_are_rated_together(
     centering: str, models: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -105,12 +95,6 @@ def test_ratings_of_another_teacher_or_other_pairs_are_not_reused(models: tuple[
     scorer = twmd_registry.load("twmd", model=models[0], **KEYS)
     part.write_text(json.dumps("0" * 64) + "\n" + json.dumps([9.0] * 8) + "\n", encoding="utf-8")
     assert rate(scorer, pairs, part).ratings.max() < 2
-
-
-def test_file_without_a_pair_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "pairs.jsonl").touch()
-    with pytest.raises(FileError, match="contains no pair"):
-        read_pairs(tmp_path / "pairs.jsonl")
 
 
 @pytest.mark.parametrize("role", ["predictions", "references"])
@@ -152,39 +136,25 @@ def test_wrong_rating_is_refused_before_it_begins(
     ("kind", "prediction", "reference", "expected"),
     [
         ("numbers", "12 Menschen", "es waren 12", r"[1-9]\d Menschen"),
-        ("numbers", "१२ लोग", "वहाँ १२ लोग", r"[१-९]\d लोग"),
         ("numbers", "12 people", "twelve people", None),  # a word missing from the reference may be an error already
         ("units", "costs 5€", "it is 5€", "costs 5[$£¥]"),
         ("units", "in 5 t Stahl", "5 t Stahl", "in 5 (kg|g) Stahl"),
-        ("units", "the t shirt", "a t shirt", None),
         ("names", "wir sahen Prag", "sie sahen Prag", "wir sahen (Wien|Rom)"),
         ("names", "Prag ist nah", "Prag ist nah", None),
-        ("names", "我们看到了", "我们看到了", None),
         ("negations", "er kam nicht", "er ist nicht da", "er kam"),
-        ("negations", "他不在", "他不在家", "他在"),
         ("negations", "he is late", "he is very late", "he is not late"),
         ("negations", "he can't go home", "they can't go", "he can go home"),
-        ("negations", "they cannot see it", "they cannot see this", "they can see it"),
         ("negations", "he isn\u2019t here", "he isn\u2019t there", "he is here"),
         ("negations", "she doesn't know that", "she doesn't know it", "she does know that"),
-        ("negations", "it was never that late", "it was never late", "it was that late"),
         ("negations", "he has no doubt of that", "she has no doubt of it", "he has doubt of that"),
-        ("negations", "hoy no es tarde", "hoy no es tarde", "hoy es tarde"),
         ("negations", "он не спит", "он не спит", "он спит"),
         # A right edit is not known, or the words mean something else in these languages.
         ("negations", "he won't go to the house", "he won't go to that house", None),
-        ("negations", "is it that late?", "is it late?", None),
         ("negations", "they had no longer seen the sea", "they had no longer seen it", None),
-        ("negations", "this is his will and that is", "his will and this", None),
         ("negations", "er will gehen", "er will gehen", None),
-        ("negations", "er war in Not", "er war in Not", None),
         ("negations", "er hat nie nichts gesagt", "er hat nie nichts gesagt", None),
-        ("negations", "ele mora no Brasil", "ele mora no Brasil", None),
         ("negations", "он никогда не спит", "он не спит", None),
-        ("negations", "екі не үш жылға", "екі не үш жылға", None),
         ("negations", "此处不動産", "此处不動産", None),
-        ("names", "мы видели Прагу", "они видели Прагу", None),
-        ("units", "5 км", "5 км", None),
     ],
 )
 def test_edit_changes_what_the_reference_has(kind: str, prediction: str, reference: str, expected: str | None) -> None:
