@@ -256,7 +256,10 @@ def test_public_functions_name_the_argument_of_the_wrong_type(tmp_path: Path) ->
         TWMD().sentence_score("a cat", "the cat")
 
 
-EMPTY = "texts without a token: 1; each scores 0 against text and 1 against another empty text (before any baseline)."
+EMPTY = (
+    "texts without a token: 1; each scores 0 against text and 1 against another empty text (before any baseline): "
+    "predictions[0]."
+)
 
 
 def shown_by(action: Any, calls: int) -> list[str]:

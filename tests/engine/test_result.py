@@ -53,6 +53,14 @@ def test_rows_without_a_text_are_left_out_by_an_option_that_counts_them(kind: ty
     with pytest.warns(TwmdWarning, match="left out 2 of 4 rows.*: 1, 3"):
         scores = twmd_registry.score(**frame, drop_missing=True)
     assert scores.scores == twmd_registry.score(["a cat", "it rains"], TEXTS[1][::2]).scores
+    with pytest.warns(TwmdWarning, match="left out 2 of 4 rows.*: 1, 3"):
+        (counted,) = twmd_registry.score_all(["bleu"], **frame, drop_missing=True)
+    assert len(counted) == 2
+
+
+def test_sacrebleus_metrics_alone_name_empty_texts() -> None:
+    with pytest.warns(TwmdWarning, match=r"empty texts.*: references\[1\], predictions\[2\]\."):
+        twmd_registry.score_all(["bleu"], ["a cat", "it rains", " "], ["a cat", None, "a cow"])
 
 
 def test_notebook_shows_results_and_escapes_texts() -> None:

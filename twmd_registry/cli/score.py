@@ -239,6 +239,15 @@ def score_and_compare(
             for message, names in systems_of.items():
                 warn(message if len(names) == len(tasks) else f"{', '.join(names)}: {message}")
             seconds = time.perf_counter() - started
+    elif compared:
+        from twmd_registry.engine.input_warnings import warn_about_blanks
+        from twmd_registry.engine.pairs import Segments
+
+        for task in tasks:
+            with collect_warnings() as messages:
+                warn_about_blanks(Segments(task.predictions, references))
+            for message in messages:
+                warn(f"{task.name}: {message}" if len(tasks) > 1 else message)
     # The scorer of each of our metrics with its scores of all systems, in the order of the metrics.
     scored = iter(zip(scorers, zip(*scores, strict=True), strict=True) if scorers else ())
     metrics = [metric.name if metric.spec is None else next(scored) for metric in arguments.requested]

@@ -11,6 +11,7 @@ import numpy as np
 from twmd_registry.comparison.lexical import canonical_lexical, is_lexical, warn_about_words
 from twmd_registry.comparison.systems import Sampled, lexical_cell, make_lexical, make_sampled, streams_of
 from twmd_registry.engine.alignment import Alignment
+from twmd_registry.engine.input_warnings import warn_about_blanks
 from twmd_registry.engine.pairs import Segments, check_segments, digest_of_texts
 from twmd_registry.engine.result import (
     DOCUMENT_RESAMPLES,
@@ -62,6 +63,7 @@ def score_all(
     references: Iterable[str | None] | Iterable[Iterable[str | None]] | None = None,
     sources: Iterable[str] | None = None,
     *,
+    drop_missing: bool = False,
     progress: Progress | None = None,
 ) -> list[ScoreSet]:
     """Score the same texts with several metrics, encoding each distinct text once per model.
@@ -79,6 +81,7 @@ def score_all(
         references: As for `Scorer.score`.
         sources: The texts that were translated or summarised, one per segment: predictions that equal them are
             counted, and scorers with ``against=source`` or ``both`` compare predictions with them.
+        drop_missing: Whether to leave out rows that lack a text, with a warning, instead of failing.
         progress: As for `Scorer.score`.
 
     Returns:
@@ -92,8 +95,10 @@ def score_all(
     metrics = [canonical_lexical(name) if _is_lexical(name) else name for name in scorers] if is_list else scorers
     ours = [metric for metric in metrics if not _is_lexical(metric)] if is_list else metrics
     checked = check_scorers(ours) if ours or not metrics else []
-    drop_missing = any(scorer.options.drop_missing for scorer in checked)
+    drop_missing = drop_missing or any(scorer.options.drop_missing for scorer in checked)
     segments = check_segments(predictions, references, sources, drop_missing=drop_missing)
+    if not checked:
+        warn_about_blanks(segments)
     sets = iter(score_segments(checked, segments, progress=progress) if checked else ())
     return [_score_lexically(metric, segments) if _is_lexical(metric) else next(sets) for metric in metrics]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import regex
 
-from twmd_registry.engine.pairs import Pairs
+from twmd_registry.engine.pairs import Pairs, Segments, make_pairs
 from twmd_registry.errors import InputError
 from twmd_registry.messages import listed, warn
 from twmd_registry.registry.metric_spec import MetricSpec
@@ -89,17 +89,27 @@ def warn_about_texts(pairs: Pairs, models: Sequence[tuple[TextFacts, bool]], row
             warn(f"words without a vector, left out: {left_out}.")
     empty, unknown = (np.logical_or.reduce([facts.flags[name] for facts, _ in models]) for name in ("empty", "unknown"))
     if empty.any():
-        number = empty[pairs.hyp[pairs.starts]].sum() + empty[pairs.ref].sum()
+        number, named = empty[pairs.hyp[pairs.starts]].sum() + empty[pairs.ref].sum(), name_texts(pairs, empty, rows)
         if len(set(rows)) < len(rows):  # candidates, each also a reference for the others in its row
-            number = len({rows[i] for i in np.flatnonzero(empty[pairs.hyp[pairs.starts]]).tolist()})
+            segments = {rows[i] for i in np.flatnonzero(empty[pairs.hyp[pairs.starts]]).tolist()}
+            number, named = len(segments), listed(f"candidates[{i}]" for i in sorted(segments))
         scored = "each scores 0 against text and 1 against another empty text (before any baseline)"
-        warn(f"texts without a token: {number}; {scored}.")
+        warn(f"texts without a token: {number}; {scored}: {named}.")
     if truncated := max(int(facts.flags["truncated"].sum()) for facts, _ in models):
         warn(f"distinct texts longer than the limit (truncation, in the signature): {truncated}; each lost its end.")
     if unknown.any():
         found = f"{unknown.sum()} ({name_texts(pairs, unknown, rows)})"
         meaning = "With unknown=apart such a token matches only the same text; with unknown=keep, all are the same word"
         warn(f"distinct texts with more than {UNKNOWN_SHARE:.0%} unknown tokens: {found}. {meaning}.")
+
+
+def warn_about_blanks(segments: Segments) -> None:
+    """Warn about texts without a character in a call of SacreBLEU's metrics alone, which score them in silence."""
+    pairs = make_pairs(segments)
+    blank = np.array(list(map(is_blank, pairs.texts)))
+    if blank.any():
+        names = name_texts(pairs, blank, range(len(segments.predictions)))
+        warn(f"empty texts, which match nothing: {names}.")
 
 
 def warn_about_other_nrefs(written: int | str, signature: Signature) -> None:

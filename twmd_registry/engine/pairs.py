@@ -121,7 +121,7 @@ def _drop_missing(texts: dict[str, Any], first_row: int) -> dict[str, Any]:
     if len(missing) == len(rows):
         raise InputError(f"nothing to score: each of the {len(rows)} rows lacks a text.")
     numbers = listed(row + first_row for row in missing)
-    warn(f"left out {len(missing)} of {len(rows)} rows, which lack a text: {numbers}.")
+    warn(f"left out {len(missing)} of {len(rows)} rows, which lack a text (counted from 0): {numbers}.")
     kept = (values for values in rows if not any(map(is_missing, values)))
     return texts | dict(zip(sides, map(list, zip(*kept, strict=True)), strict=True))
 
