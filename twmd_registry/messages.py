@@ -81,13 +81,13 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def no_column(names: Sequence[str], there: Iterable[str]) -> str:
+def no_column(names: Sequence[str], columns: Iterable[str]) -> str:
     """Describe a missing column of a row or table; used by all readers.
 
     >>> no_column(["references", "reference"], ["prediction", "refrence"])
     "no column 'references' or 'reference'; did you mean 'refrence'? Choices: prediction, refrence"
     """
-    present = list(there)
+    present = list(columns)
     hints = [menu(name, present) for name in names]
     hint = next((text for text in hints if text.startswith("did")), hints[0])
     return f"no column {' or '.join(map(repr, names))}; {hint if present else 'it has none'}"

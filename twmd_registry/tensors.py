@@ -175,9 +175,9 @@ def masked_logsumexp(x: Tensor, present: Tensor, dim: int) -> Tensor:
 
     A row of padding only gives 0 with gradient 0.
     """
-    some = present.any(dim=dim, keepdim=True)
-    inside = torch.where(present, x, torch.where(some, x.new_tensor(MASKED), 0.0))
-    return torch.where(some, torch.logsumexp(inside, dim=dim, keepdim=True), 0.0)
+    any_present = present.any(dim=dim, keepdim=True)
+    inside = torch.where(present, x, torch.where(any_present, x.new_tensor(MASKED), 0.0))
+    return torch.where(any_present, torch.logsumexp(inside, dim=dim, keepdim=True), 0.0)
 
 
 def masked_log_softmax(x: Tensor, present: Tensor) -> Tensor:
@@ -185,6 +185,6 @@ def masked_log_softmax(x: Tensor, present: Tensor) -> Tensor:
 
     Its exponentials sum to one however large x is. ``x - masked_logsumexp(x)`` would inherit the rounding error of S/T.
     """
-    some = present.any(dim=2, keepdim=True)
-    inside = torch.where(some, torch.where(present, x, MASKED), 0.0)
+    any_present = present.any(dim=2, keepdim=True)
+    inside = torch.where(any_present, torch.where(present, x, MASKED), 0.0)
     return torch.where(present, torch.log_softmax(inside, dim=2), MASKED)

@@ -51,9 +51,9 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- |")
     for cluster in CLUSTERS:
         pace = cluster.pace
-        beside = pace / READ + pace / WRITE
+        io_cores = pace / READ + pace / WRITE
         print(
-            f"| {cluster.name} | {PAIRS / pace / HOUR:.1f} | {pace:,.0f} | {beside:.1f} | "
+            f"| {cluster.name} | {PAIRS / pace / HOUR:.1f} | {pace:,.0f} | {io_cores:.1f} | "
             f"{pace * BYTES_IN_MEMORY / 1e6:,.0f} |"
         )
     rows = BLOCK_BYTES / BYTES_IN_MEMORY

@@ -31,8 +31,8 @@ def read_talks(path: Path) -> list[Pair]:
     head, *rows = read_tsv(path)
     texts = dict[tuple[str, str, int], str]()
     for row in rows:
-        own = dict(zip(head, row, strict=True))
-        texts[own["system"], own["doc"], int(own["seg_id"])] = re.sub("</?v>", "", own["target"])
+        cells = dict(zip(head, row, strict=True))
+        texts[cells["system"], cells["doc"], int(cells["seg_id"])] = re.sub("</?v>", "", cells["target"])
     talks = sorted({doc for _, doc, _ in texts})
     numbers = {talk: sorted(k for system, doc, k in texts if (system, doc) == ("ref", talk)) for talk in talks}
     return [

@@ -141,8 +141,8 @@ def diagnose(
 
 def _tokenise(encoder: Encoder, texts: Sequence[str]) -> list[TextTokens]:
     """Return the tokens of texts that have a word."""
-    every = tokenise(encoder.tokenizer, texts, encoder.limit, drop_unknown=encoder.static)
-    tokens = [text for text in every if (text.special == 0).any()]
+    tokens_of_texts = tokenise(encoder.tokenizer, texts, encoder.limit, drop_unknown=encoder.static)
+    tokens = [text for text in tokens_of_texts if (text.special == 0).any()]
     if len(tokens) < 2:
         hint = "use 2 texts or more, in a language that the model knows: words of different texts are compared"
         raise InputError(f"texts with a word: {len(tokens)} of {len(texts)}; {hint}.")

@@ -122,9 +122,11 @@ def fit_delta_accuracy(scored: Sequence[tuple[Sequence[float], RatedSegments]]) 
             part[column] += systems
         parts.append(part)
         systems = int(part["second"].max()) + 1
-    every, rng = np.concatenate(parts), np.random.default_rng(0)
-    spreads = [fit_spread(every, every["weight"])]
+    comparisons, rng = np.concatenate(parts), np.random.default_rng(0)
+    spreads = [fit_spread(comparisons, comparisons["weight"])]
     for _ in range(RESAMPLES):
         drawn = np.bincount(rng.integers(0, systems, systems), minlength=systems)
-        spreads.append(fit_spread(every, every["weight"] * drawn[every["first"]] * drawn[every["second"]]))
+        spreads.append(
+            fit_spread(comparisons, comparisons["weight"] * drawn[comparisons["first"]] * drawn[comparisons["second"]])
+        )
     return DeltaAccuracy(np.array(spreads), systems)

@@ -184,9 +184,9 @@ def run_task(
     fields = {"task": task, "data": f"{study.data}@{study.content}", "metrics": names_of(applied)}
     missing = [pair for pair in TASKS[task] if pair not in pairs]
     notes = [f"{task}: no ratings of {', '.join(missing)}; the average is over {', '.join(pairs)}."] if missing else []
-    own = [metric.label for metric in scored if not metric.systems]
-    if own and rated.dropped and task in MEANS_OF_ALL:
-        notes.append(f"{task}: {', '.join(own)} scores systems by {MEANS_OF_ALL[task]}.")
+    without_system_scores = [metric.label for metric in scored if not metric.systems]
+    if without_system_scores and rated.dropped and task in MEANS_OF_ALL:
+        notes.append(f"{task}: {', '.join(without_system_scores)} scores systems by {MEANS_OF_ALL[task]}.")
     if task == RANKED:
         fields |= {"ar": str(study.trials), "seed": str(study.seed)}
         tasks = list_rank_tasks(pairs, rated)
@@ -228,8 +228,8 @@ def _describe_missing(pairs: Sequence[str], tasks: Sequence[RankTask], measured:
     if undivided := [pair for pair in pairs if pair not in divided]:
         missing.append(f"no documents, and so no domains, of {', '.join(undivided)}")
     translated = {pair for pair, _, _, people, *_ in tasks if people == "with people"}
-    if alone := [pair for pair in WITH_PEOPLE if pair in pairs and pair not in translated]:
-        missing.append(f"no human translations of {', '.join(alone)} (humans=yes after the folder reads them)")
+    if untranslated := [pair for pair in WITH_PEOPLE if pair in pairs and pair not in translated]:
+        missing.append(f"no human translations of {', '.join(untranslated)} (humans=yes after the folder reads them)")
     if not trials:
         missing.append("ranks are those of the values (--trials 1000 gives ranks of significance, as in the task)")
     return f"{'; '.join(missing)}."

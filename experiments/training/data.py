@@ -37,8 +37,8 @@ def sample_mlqe(folder: Path, output: Path, without: set[str], *, sources: bool 
     test; with `sources`, also without their sources.
     """
     held_out = [read_rated(f"mlqe:{folder / f'{name}.jsonl.xz'}") for name in ("dev", "test")]
-    references = _texts_of(own.references for own in held_out)
-    known = _texts_of(own.source or () for own in held_out) if sources else set()
+    references = _texts_of(rated_data.references for rated_data in held_out)
+    known = _texts_of(rated_data.source or () for rated_data in held_out) if sources else set()
     rated = read_rated(f"mlqe:{folder / 'train.jsonl.xz'}")
     with lzma.open(folder / "train.jsonl.xz", "rt", encoding="utf-8") as file:
         rows = list(zip(filter(str.strip, file), rated.references, rated.source or [], strict=True))[::EVERY]
@@ -53,7 +53,7 @@ def sample_mlqe(folder: Path, output: Path, without: set[str], *, sources: bool 
 
 
 def _texts_of(columns: Iterable[Iterable[object]]) -> set[str]:
-    return {normalise(str(text)) for own in columns for text in own}
+    return {normalise(str(text)) for texts in columns for text in texts}
 
 
 def rate_from_english(folder: Path, adapter: Path, output: Path) -> None:
@@ -112,10 +112,10 @@ def pair_outputs(archives: Sequence[Path], output: Path, per_segment: int, held_
                     continue
                 outputs = list(dict.fromkeys(lines[i] for lines in systems))
                 for k, prediction in enumerate(draw.sample(outputs, min(per_segment, len(outputs)))):
-                    beside = draw.choice(outputs) if (i + k) % OUTPUTS == 0 else reference
-                    texts = {normalise(prediction), normalise(beside)}
+                    partner = draw.choice(outputs) if (i + k) % OUTPUTS == 0 else reference
+                    texts = {normalise(prediction), normalise(partner)}
                     if len(texts) == 2 and not texts & {*known, ""}:
-                        rows.append({"group": pair, "prediction": prediction, "reference": beside})
+                        rows.append({"group": pair, "prediction": prediction, "reference": partner})
     _write_rows(output, rows)
 
 

@@ -150,8 +150,8 @@ def _by_segment(rated: RatedSegments, rows: np.ndarray) -> list[np.ndarray]:
 
 
 def _some(references: str | Sequence[str], draw: np.random.Generator) -> list[str]:
-    every = [references] if isinstance(references, str) else list(dict.fromkeys(references))
-    return [every[k] for k in sorted(draw.permutation(len(every))[:REFERENCES].tolist())]
+    texts = [references] if isinstance(references, str) else list(dict.fromkeys(references))
+    return [texts[k] for k in sorted(draw.permutation(len(texts))[:REFERENCES].tolist())]
 
 
 def ranking_loss(line: Tensor, ratings: Tensor, items: Tensor, kind: Ranking) -> Tensor:

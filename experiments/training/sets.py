@@ -128,16 +128,18 @@ def held_out(data: Path, learned: Iterable[str] = (), *, sources: bool = False) 
     request.
     """
     tests = [read_rated(f"{form}:{data / file}") for form, _, file in (name.partition(":") for name in TESTS)]
-    kept = [own._replace(every=1) for own in SETS if own.name not in learned or has(own, "learn")]
-    parts = [read_part(own, data, part) for own in kept for part in ("dev", "test") if has(own, part)]
+    kept = [
+        rated_set._replace(every=1) for rated_set in SETS if rated_set.name not in learned or has(rated_set, "learn")
+    ]
+    parts = [read_part(rated_set, data, part) for rated_set in kept for part in ("dev", "test") if has(rated_set, part)]
     return {
         fold(text) for rated in (*tests, *parts) for text in (*_texts(rated), *(rated.source or () if sources else ()))
     }
 
 
-def has(own: RatedSet, part: str) -> bool:
+def has(rated_set: RatedSet, part: str) -> bool:
     """Return whether a set has documents in a part."""
-    return part in map(own.part, range(BLOCK))
+    return part in map(rated_set.part, range(BLOCK))
 
 
 def read_learned(
@@ -147,8 +149,11 @@ def read_learned(
     without rows that have a held-out text. If a metric compares with sources alone, they replace the references.
     """
     chosen = [_by_name(name) for name in names]
-    texts = held_out(data, [own.name for own in chosen], sources=against is not None) if chosen else set()
-    parts = {own.name: read_part(own, data, "learn" if has(own, "learn") else "dev", into) for own in chosen}
+    texts = held_out(data, [rated_set.name for rated_set in chosen], sources=against is not None) if chosen else set()
+    parts = {
+        rated_set.name: read_part(rated_set, data, "learn" if has(rated_set, "learn") else "dev", into)
+        for rated_set in chosen
+    }
     if against == "source":
         parts = {name: _compared_with_sources(rated, name) for name, rated in parts.items()}
     return {name: standardise(without(rated, texts)) for name, rated in parts.items()}
@@ -161,7 +166,7 @@ def _compared_with_sources(rated: RatedSegments, name: str) -> RatedSegments:
 
 
 def _by_name(name: str) -> RatedSet:
-    by_name = {own.name: own for own in SETS}
+    by_name = {rated_set.name: rated_set for rated_set in SETS}
     if name not in by_name:
         raise SpecError(f"no set {name!r}; {menu(name, by_name)}.")
     return by_name[name]
@@ -195,8 +200,8 @@ def standardise(rated: RatedSegments) -> RatedSegments:
     """Return segments with ratings as z-scores within each group, clipped at `CLIPPED`."""
     groups, z = np.array(rated.group), np.zeros(len(rated.ratings))
     for group in set(rated.group):
-        own = rated.ratings[groups == group]
-        z[groups == group] = (own - own.mean()) / (own.std() or 1.0)
+        ratings = rated.ratings[groups == group]
+        z[groups == group] = (ratings - ratings.mean()) / (ratings.std() or 1.0)
     return rated._replace(ratings=z.clip(-CLIPPED, CLIPPED))
 
 
@@ -213,7 +218,7 @@ def add_rows(first: RatedSegments, second: RatedSegments) -> RatedSegments:
 def read_dev(data: Path, into: str | None) -> dict[str, list[RatedSegments]]:
     """Return the dev parts by kind."""
     parts = {kind: [read_part(_by_name(name), data, "dev", into) for name in names] for kind, names in KINDS.items()}
-    return {kind: own for kind, rated in parts.items() if (own := [one for one in rated if one.predictions])}
+    return {kind: kept for kind, rated in parts.items() if (kept := [one for one in rated if one.predictions])}
 
 
 def agreement(scorers: Sequence[Scorer], parts: Sequence[RatedSegments]) -> list[tuple[float, float]]:
@@ -224,14 +229,14 @@ def agreement(scorers: Sequence[Scorer], parts: Sequence[RatedSegments]) -> list
     for rated in parts:
         groups = np.array(rated.group)
         for group in dict.fromkeys(rated.group):
-            own = select(rated, np.flatnonzero(groups == group))
-            several = own.item if own.system and len(set(own.system)) > 1 else None
-            every = score_with(scorers, own.predictions, own.references, own.source)
-            for each, scores in zip(values, every, strict=True):
-                r = correlate("pearson", scores.scores, own.ratings)
-                acc = _accuracy(scores.scores, own.ratings, several)
-                each.append((100 * r, 100 * acc))
-    return [(float(np.mean([r for r, _ in each])), _mean_defined([acc for _, acc in each])) for each in values]
+            segments = select(rated, np.flatnonzero(groups == group))
+            items = segments.item if segments.system and len(set(segments.system)) > 1 else None
+            score_sets = score_with(scorers, segments.predictions, segments.references, segments.source)
+            for results, scores in zip(values, score_sets, strict=True):
+                r = correlate("pearson", scores.scores, segments.ratings)
+                acc = _accuracy(scores.scores, segments.ratings, items)
+                results.append((100 * r, 100 * acc))
+    return [(float(np.mean([r for r, _ in results])), _mean_defined([acc for _, acc in results])) for results in values]
 
 
 def _accuracy(scores: Sequence[float], ratings: np.ndarray, items: Sequence[str] | None) -> float:

@@ -154,8 +154,8 @@ def _print_metrics(form: str) -> None:
     for metric, presets_of_metric in rows.items():
         for name, model, offline in presets_of_metric:  # only other formats show a model's owner
             places.setdefault((name, model.rpartition("/")[2], offline), []).append(metric)
-    alone = {metric: ", ".join(row[0] for row, names in places.items() if names == [metric]) for metric in rows}
-    metrics = [[str(metric), CATALOGUE[metric].title, alone[metric]] for metric in rows]
+    own_presets = {metric: ", ".join(row[0] for row, names in places.items() if names == [metric]) for metric in rows}
+    metrics = [[str(metric), CATALOGUE[metric].title, own_presets[metric]] for metric in rows]
     say(tabulate(metrics, ("metric", "what", "presets of its own"), maxcolwidths=[None, 21, 36]))
     numbers = {row: len(names) for row, names in places.items() if len(names) > 1}
     lines = [[*row, "all" if number >= len(rows) - 1 else f"{number} metrics"] for row, number in numbers.items()]

@@ -117,8 +117,8 @@ def read_tasks(arguments: Arguments, *, join_documents: bool = False) -> list[Sc
             if columns.references and file.rows:
                 file.rows[0].take(*columns.references)
             hint = "name a reference file before -i, or use a table with a column reference or references"
-            there = f"; it has {', '.join(map(repr, file.rows[0].values))}" if file.rows else ""
-            hint += f"{there} (for against=source, --src or a column source)"
+            columns_found = f"; it has {', '.join(map(repr, file.rows[0].values))}" if file.rows else ""
+            hint += f"{columns_found} (for against=source, --src or a column source)"
             raise SpecError(f"no references for {file.name}: {hint}.")
         references = shared if reference_files else file_references or [[] for _ in predictions]
         for number, other in (

@@ -177,7 +177,7 @@ def warn_about_words(name: str, texts: Iterable[Sequence[str]]) -> None:
         return
     scripts = CJK if metric == "bleu" else CJK[:-1]
     left, letters, found = SAMPLE, 0, 0
-    for text in (text for some in texts for text in some):
+    for text in (text for stream in texts for text in stream):
         kept = [c for c in text[:left] if c.isalpha()]
         letters += len(kept)
         found += sum(c > "\u02ff" and unicodedata.name(c, "").startswith(scripts) for c in kept)

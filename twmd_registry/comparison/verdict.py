@@ -28,8 +28,8 @@ class SystemComparison(NamedTuple):
         return write_table(["system", *names], rows, "txt", ("left", *["right"] * len(names)))
 
     def _repr_html_(self) -> str:
-        said = " ".join(verdict(self)) if self.resampling and self.resampling.test else ""
-        return render("comparison.html", "comparison", comparison=self, significant=SIGNIFICANT, verdict=said)
+        text = " ".join(verdict(self)) if self.resampling and self.resampling.test else ""
+        return render("comparison.html", "comparison", comparison=self, significant=SIGNIFICANT, verdict=text)
 
 
 def verdict(comparison: SystemComparison) -> list[str]:

@@ -106,9 +106,9 @@ class Encoder(LoadedModel):
 
         A state is correct if it equals the network's own for a single text. `Bert` and static vectors need no test.
         """
-        every = range(self.depth + 1)
+        states = range(self.depth + 1)
         if self.static or isinstance(self.network, Bert):
-            yield Reading(self.blocks, pads=True, numbers=frozenset(every))
+            yield Reading(self.blocks, pads=True, numbers=frozenset(states))
             return
         label, network = self.files.label, self.network
         (text,) = tokenise(self.tokenizer, ["a"], None)
@@ -117,7 +117,7 @@ class Encoder(LoadedModel):
 
         def reader(blocks: nn.ModuleList | None) -> probe.Read:
             padding, device = self.tokenizer.pad_token_id or 0, self.device
-            return lambda texts: hidden_states(network, blocks, every, probe.inputs_of(texts, padding, device))
+            return lambda texts: hidden_states(network, blocks, states, probe.inputs_of(texts, padding, device))
 
         level = list[Reading]()
         for blocks in dict.fromkeys((self.blocks, None)):
@@ -126,7 +126,7 @@ class Encoder(LoadedModel):
             if not (probe.switching_part(network) or hasattr(network.config, "attn_layers")):  # Reformer pads to chunks
                 yield Reading(blocks, pads=True, numbers=found.padded)
             level.append(Reading(blocks, pads=False, numbers=found.level))
-            if len(found.padded) == len(every):
+            if len(found.padded) == len(states):
                 break
         yield from level
 

@@ -135,9 +135,9 @@ def copied_tokens(
     kept = np.array([_is_kept(text) for text in distinct.tolist()], dtype=bool)
     word = np.where(ordinary & ~kept[numbers[words]], numbers[words], -1)  # of every token
     rows, size = np.repeat(np.arange(len(lengths)), lengths), len(distinct)
-    there = word >= 0
-    here = there[positions] & (partner[owners] >= 0)
-    copied = here & np.isin(partner[owners] * size + word[positions], rows[there] * size + word[there])
+    has_word = word >= 0
+    here = has_word[positions] & (partner[owners] >= 0)
+    copied = here & np.isin(partner[owners] * size + word[positions], rows[has_word] * size + word[has_word])
     copies, most = (np.bincount(owners, weights=which, minlength=len(partner)) for which in (copied, here))
     return np.asarray(copied | ((copies > MAX_COPIED * most)[owners] & ordinary[positions]))
 

@@ -105,14 +105,14 @@ class Ranks(Hooks):
         if any(backend.spec.needs_whole_call for backend in group):
             return shares[0]
         # In rank order, shares are in the order of the data.
-        by_backend = [Scores.join(parts) for parts in zip(*(own.by_backend for own in shares), strict=True)]
+        by_backend = [Scores.join(parts) for parts in zip(*(share.by_backend for share in shares), strict=True)]
         # Each share has facts about its texts; shares may have texts in common.
         facts = TextFacts.of_unread(len(pairs.texts))
-        for rank, own in enumerate(shares):
+        for rank, share in enumerate(shares):
             _, texts = self._share(group, pairs, rank)
             for name in FLAGS:
-                facts.flags[name][texts] |= own.facts.flags[name]
-            facts.missing.update({int(texts[i]): words for i, words in own.facts.missing.items()})
+                facts.flags[name][texts] |= share.facts.flags[name]
+            facts.missing.update({int(texts[i]): words for i, words in share.facts.missing.items()})
         return PairScores(by_backend, facts)
 
 

@@ -261,8 +261,8 @@ def check_texts(backends: Sequence[Backend], pairs: Pairs, rows: Sequence[int]) 
         size = spec.centering.size or number
         if spec.centering.kind in {"batch", "corpus"} and (number % size == 1 or 1 in {size, number}):
             which = "the last segment" if number > 1 and size != 1 else "a segment"
-            alone = f"{which} is alone in its batch, so its own mean is subtracted"
-            warn(f"centering={spec.centering}: {alone}: use background centering to score single segments.")
+            problem = f"{which} is alone in its batch, so its own mean is subtracted"
+            warn(f"centering={spec.centering}: {problem}: use background centering to score single segments.")
             break
     if number > 1 and all(is_blank(pairs.texts[hypothesis]) for hypothesis in np.unique(pairs.hyp)):
         warn(f"all {number} predictions are empty: check the system's output.")

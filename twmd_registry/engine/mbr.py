@@ -138,11 +138,11 @@ def _utilities_of(
         sources and [sources[number] for number, texts in part.items() for _ in texts],
     )
     numbers = [number for number, texts in part.items() for _ in texts]
-    counts, each = list(map(len, segments.references)), []
+    counts, tables = list(map(len, segments.references)), []
     for result in score_segments(utility.members, segments, rows=numbers, progress=progress):
         # A candidate's score with its source does not depend on the reference.
         with_source = result.signature.spec.against == "source"
-        each.append(np.repeat(result.scores, counts) if with_source else np.asarray(result.by_reference))
+        tables.append(np.repeat(result.scores, counts) if with_source else np.asarray(result.by_reference))
     sizes = [len(texts) for texts in part.values()]
-    parts = np.split(np.average(each, axis=0, weights=utility.weights), np.cumsum(np.square(sizes))[:-1])
+    parts = np.split(np.average(tables, axis=0, weights=utility.weights), np.cumsum(np.square(sizes))[:-1])
     return [scores.reshape(size, size) for scores, size in zip(parts, sizes, strict=True)]

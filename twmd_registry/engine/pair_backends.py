@@ -200,12 +200,12 @@ class RegressionBackend(PairBackend):
         if prompt and self.adapter is None:
             raise ModelError(f"model {self.files.label} puts the prompt {prompt!r} before texts: stsscore sets none.")
         trained = trained_activation(self.files.folder)
-        own = "set activation=sigmoid and scale=1 for its own numbers between 0 and 1"
+        remedy = "set activation=sigmoid and scale=1 for its own numbers between 0 and 1"
         if trained not in {None, "Identity"} and settled.activation is None:
             warn(
                 f"model {settled.model} was trained with {trained}, and is scored by its raw output divided by "
                 f"{settled.scale} (activation=identity, as the paper's models): "
-                f"{own if trained == 'Sigmoid' else f'stsscore does not offer {trained}'}."
+                f"{remedy if trained == 'Sigmoid' else f'stsscore does not offer {trained}'}."
             )
         return settled
 

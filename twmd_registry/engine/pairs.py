@@ -340,7 +340,7 @@ def plan_chunks(
     begin, held, copied, seen = 0, 0, 0, set[int]()
     for start, stop in pairwise(memoryview(bounds)):  # yields Python's integers without a list of them
         texts = set(pairs.hyp[start:stop].tolist()) | set(pairs.ref[start:stop].tolist())
-        step_tokens, new_tokens = (sum(tokens[text] for text in some) for some in (texts, texts - seen))
+        step_tokens, new_tokens = (sum(tokens[text] for text in group) for group in (texts, texts - seen))
         is_full = held + new_tokens > max_tokens or copied + step_tokens > COPIES_FACTOR * max_tokens
         if held and is_full:
             chunks.append(slice(begin, start))

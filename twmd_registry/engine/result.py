@@ -206,7 +206,7 @@ class ScoreSet:
         """Return whether both have equal scores, signatures, counts and texts."""
         if not isinstance(other, ScoreSet):
             return NotImplemented
-        facts = [(own.signature, own.counts, own.texts, own.hashes) for own in (self, other)]
+        facts = [(scores.signature, scores.counts, scores.texts, scores.hashes) for scores in (self, other)]
         return facts[0] == facts[1] and np.array_equal(self.by_side, other.by_side)
 
     def __hash__(self) -> int:

@@ -480,8 +480,8 @@ def score_segments(
     """
     members = list(dict.fromkeys(member for scorer in scorers for member in scorer.members))
     comparisons = [
-        _Comparison(some, make_pairs(segments, some[0].requested))
-        for some in group_by(members, lambda member: member.requested.against)
+        _Comparison(group_members, make_pairs(segments, group_members[0].requested))
+        for group_members in group_by(members, lambda member: member.requested.against)
     ]
     digest = digest_of_texts(segments, sources=any(one.pairs.against == "source" for one in comparisons))
     rows = rows or range(len(segments.predictions))
@@ -492,7 +492,7 @@ def score_segments(
             comparison.letters = check_texts(backends, comparison.pairs, rows)
         # `share_key` loads the model and completes the specification.
         by_model = [(one, group_by(one.members, lambda member: member.backend.share_key)) for one in comparisons]
-        groups = [(comparison, group) for comparison, several in by_model for group in several]
+        groups = [(comparison, group) for comparison, groups_of_model in by_model for group in groups_of_model]
         stage = split_progress(progress, len(rows), len(groups))
         for comparison, group in groups:
             backends = [member.backend for member in group]

@@ -160,13 +160,13 @@ def match_documents(units: TokenVectors, items: TokenItems, pairs: Pairs, chunk:
         document += [d] * len(links)
         sentences[:, d] = n, m
         counts[d] = len(links), n - sum(map(len, own_hypotheses)), m - sum(map(len, own_references))
-    every = hypotheses + references
-    parts = np.concatenate([np.zeros(0, dtype=np.int64), *every])  # the items of all sides
-    linked = np.array([len(side) for side in every], dtype=np.int64)
+    sides = hypotheses + references
+    parts = np.concatenate([np.zeros(0, dtype=np.int64), *sides])  # the items of all sides
+    linked = np.array([len(side) for side in sides], dtype=np.int64)
     at = torch.from_numpy(parts).to(device)
     positions = span_indices((torch.cumsum(units.lengths, 0) - units.lengths)[at], units.lengths[at])
-    owners = torch.from_numpy(np.repeat(np.arange(len(every)), linked)).to(device)
-    lengths = units.lengths.new_zeros(len(every)).index_add(0, owners, units.lengths[at])
+    owners = torch.from_numpy(np.repeat(np.arange(len(sides)), linked)).to(device)
+    lengths = units.lengths.new_zeros(len(sides)).index_add(0, owners, units.lengths[at])
     weights = None if units.weights is None else units.weights[positions]
     vectors = units.vectors.index_select(0, positions)
     number = np.arange(len(document))

@@ -73,8 +73,8 @@ class TokenAlignmentBackend(Backend):
         """The hashes of all files, including those that only token vectors need."""
         background = tuple(means.sha256 for means in self.backgrounds)
         fitted = {"stopwords": self.stop_words, "idf": self.frequencies}
-        own = {name: (part.sha256,) for name, part in fitted.items() if part}
-        return super().hashes | ({"background": background} if background else {}) | own
+        token_hashes = {name: (part.sha256,) for name, part in fitted.items() if part}
+        return super().hashes | ({"background": background} if background else {}) | token_hashes
 
     def _complete_spec(self) -> MetricSpec:
         """Complete the specification; warn if the layer is chosen by rule."""
@@ -193,10 +193,10 @@ class TokenAlignmentBackend(Backend):
         with stage(work) as progress, self.run(group, pairs, progress, sums) as run:
             for chunk in run.score_chunks():
                 for spec, sides in chunk.sides.items():
-                    own = scores[spec]
-                    own.sides[:, chunk.place] = sides[: len(own.sides)].to("cpu", torch.float64).numpy()
+                    spec_scores = scores[spec]
+                    spec_scores.sides[:, chunk.place] = sides[: len(spec_scores.sides)].to("cpu", torch.float64).numpy()
                     if chunk.sentences is not None:
-                        own.sentences[chunk.place] = chunk.sentences
+                        spec_scores.sentences[chunk.place] = chunk.sentences
             facts = facts_of_documents(run.facts, sentences) if sentences else run.facts
             return PairScores([scores[backend.spec] for backend in group], facts)
 

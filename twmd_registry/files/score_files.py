@@ -41,11 +41,11 @@ class ScoreFile(NamedTuple):
         """
         found = dict[str, list[float]]()
         for name, values in self.scores.items():
-            own = {str(name), Path(str(name)).name}
+            names = {str(name), Path(str(name)).name}
             same = (
                 [system for system in systems if system == name]
-                or [system for system in systems if own & _names_of(system)]
-                or [system for system in systems if {_plain_name(one) for one in own} & _names_of(system)]
+                or [system for system in systems if names & _names_of(system)]
+                or [system for system in systems if {_plain_name(one) for one in names} & _names_of(system)]
             )
             if len(same) != 1:
                 raise FileError(f"{self.locations[name]}: no system {name!r}; {menu(str(name), systems)}.")

@@ -46,13 +46,13 @@ def _read_segment(row: TableRow) -> RatedRow:
 
 def _average_raters(rows: Iterable[TableRow]) -> Iterator[RatedRow]:
     """Yield rated rows; several raters' rows become one with their mean."""
-    several: dict[tuple[str | None, ...], list[RatedRow]] = {}
+    rows_by_text: dict[tuple[str | None, ...], list[RatedRow]] = {}
     for row in map(_read_segment, rows):
         if row.rating is None or row.item is None or row.system is None:
             yield row
         else:
-            several.setdefault((row.group, row.item, row.system), []).append(row)
-    for first, *others in several.values():
+            rows_by_text.setdefault((row.group, row.item, row.system), []).append(row)
+    for first, *others in rows_by_text.values():
         same = [row for row in others if row[1:3] == first[1:3]]
         ratings = [row.rating for row in (first, *same) if row.rating is not None]
         yield first._replace(rating=sum(ratings) / len(ratings))

@@ -163,12 +163,12 @@ HUB: dict[str, dict[str, Any]] = {
 def read_hub(name: str) -> RatedSegments:
     """Read a data set of `HUB` from the Hub or its cache; rows without text or rating are left out."""
     labels = HUB[name]
-    (prediction, reference, rating), several = labels["columns"], "several" in labels
+    (prediction, reference, rating), has_lists = labels["columns"], "several" in labels
     lowest, split = labels.get("lowest", 0.0), labels.get("split", "test")
     read = list[RatedRow]()
     try:
         for row in filter(labels.get("keep"), _load(name, labels["repo"], labels.get("config"), split)):
-            texts, ratings = (row[column] if several else [row[column]] for column in (prediction, rating))
+            texts, ratings = (row[column] if has_lists else [row[column]] for column in (prediction, rating))
             for text, value in zip(texts, ratings, strict=True):
                 rated = RatedRow(place=f"rated text {len(read) + 1}")
                 # A row without a text or rating is left out.

@@ -325,9 +325,9 @@ def check_systems(rated: RatedSegments, statistic: str, averaging: str) -> Stati
 
 def _count_pairs(scores: np.ndarray, rated: RatedSegments, averaging: str, resamples: int, seed: int) -> Agreement:
     """Return the share of pairs of systems that scores and ratings order the same way."""
-    counts, drawn, alone = np.zeros(2, dtype=int), np.zeros((2, resamples)), list[Undefined]()  # alike, pairs
+    counts, drawn, undefined = np.zeros(2, dtype=int), np.zeros((2, resamples)), list[Undefined]()  # alike, pairs
     for k, (name, rows, _) in enumerate(split_parts(rated, "pearson", averaging)):
-        alone += [Undefined(name, len(rows), "a single system makes no pair")] * (len(rows) < 2)
+        undefined += [Undefined(name, len(rows), "a single system makes no pair")] * (len(rows) < 2)
         metric, human = (np.sign(np.subtract.outer(values[rows], values[rows])) for values in (scores, rated.ratings))
         alike = ((metric == human) & (metric != 0)).astype(np.float64)  # (systems, systems); has every pair twice
         pairs = 1.0 - np.eye(len(rows))
@@ -337,7 +337,7 @@ def _count_pairs(scores: np.ndarray, rated: RatedSegments, averaging: str, resam
     defined = drawn[1] > 0
     value = float(counts[0] / counts[1]) if counts[1] else math.nan
     ends = interval(drawn[0, defined] / drawn[1, defined])
-    return Agreement(value, *ends, int(counts[1]), undefined=tuple(alone))
+    return Agreement(value, *ends, int(counts[1]), undefined=tuple(undefined))
 
 
 def williams(r_a: float, r_b: float, r_ab: float, n: int) -> AgreementTest:

@@ -179,15 +179,15 @@ def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress:
             except InputError as error:
                 reasons.setdefault(group, str(error))
     defined = ~np.isnan(correlations)
-    some = defined.any(axis=0)  # (settings,)
-    if some.any() and not some.all():
-        warn(f"{(~some).sum()} of {len(some)} settings have no correlation: {next(iter(reasons.values()))}")
-    kept = defined[:, some].all(axis=1) & some.any()  # (groups,)
+    has_value = defined.any(axis=0)  # (settings,)
+    if has_value.any() and not has_value.all():
+        warn(f"{(~has_value).sum()} of {len(has_value)} settings have no correlation: {next(iter(reasons.values()))}")
+    kept = defined[:, has_value].all(axis=1) & has_value.any()  # (groups,)
     for group in itertools.compress(groups, ~kept):
         warn(f"{group}, left out: a setting has no correlation: {reasons[group]}")
     if not kept.any():
         raise InputError(f"no group has a correlation: {', '.join(groups)} ({len(rated.ratings)} segments).")
-    return np.asarray(np.where(some, correlations[kept].mean(axis=0), np.nan))
+    return np.asarray(np.where(has_value, correlations[kept].mean(axis=0), np.nan))
 
 
 def layers_above_embeddings(model: str, options: RunOptions) -> range:

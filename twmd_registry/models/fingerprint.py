@@ -122,15 +122,15 @@ def _without_neutral(name: str, content: dict[str, Any]) -> dict[str, Any]:
 
 def _own_settings(settings: dict[str, Any], tokenizer: Path) -> dict[str, Any]:
     """Return ``tokenizer_config.json`` without the tokens that ``tokenizer.json`` describes identically."""
-    own, kind = settings, settings.get("tokenizer_class")
+    remaining, kind = settings, settings.get("tokenizer_class")
     if isinstance(kind, str) and kind != GENERIC:
-        own["tokenizer_class"] = GENERIC if kind == "TokenizersBackend" else kind.removesuffix("Fast")
-    if "added_tokens_decoder" in own:
+        remaining["tokenizer_class"] = GENERIC if kind == "TokenizersBackend" else kind.removesuffix("Fast")
+    if "added_tokens_decoder" in remaining:
         described = read_once(tokenizer, _added_tokens) if tokenizer.is_file() else {}
-        tokens = own.pop("added_tokens_decoder").items()
+        tokens = remaining.pop("added_tokens_decoder").items()
         if others := {number: token for number, token in tokens if described.get(number) != token}:
-            own["added_tokens_decoder"] = others
-    return own
+            remaining["added_tokens_decoder"] = others
+    return remaining
 
 
 def _added_tokens(file: BufferedReader) -> dict[str, dict[str, Any]]:

@@ -102,9 +102,9 @@ def exact_arithmetic() -> Iterator[None]:
                 ours = (torch.float32, "highest")
                 changes = [partial(undo.func, setting) for undo, setting in zip(_UNDO, ours, strict=False)]
                 for backend, operator in _OPERATORS:
-                    now, parent = (torch._C._get_fp32_precision_getter(backend, name) for name in (operator, "all"))
+                    current, parent = (torch._C._get_fp32_precision_getter(backend, name) for name in (operator, "all"))
                     change = partial(torch._C._set_fp32_precision_setter, backend, operator)
-                    _UNDO.append(partial(change, "none" if now == parent else now))
+                    _UNDO.append(partial(change, "none" if current == parent else current))
                     changes.append(partial(change, "ieee"))
                 for set_ours in changes:
                     set_ours()

@@ -38,7 +38,7 @@ def short_texts(tokenizer: Any, limit: int | None, around: tuple[np.ndarray, np.
     room = LONG if limit is None else max(limit - len(opening) - len(closing), 1)
     ids = np.array(sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids)), dtype=np.int64)
     short, long = (ids[np.linspace(0, len(ids) - 1, min(size, room)).astype(int)] for size in (SHORT, LONG))
-    return [np.r_[opening, own, closing] for own in (short, long, long[::-1])]
+    return [np.r_[opening, content, closing] for content in (short, long, long[::-1])]
 
 
 def inputs_of(texts: Sequence[np.ndarray], padding: int, device: torch.device) -> dict[str, Tensor]:
@@ -63,13 +63,13 @@ def equals(found: Tensor, expected: Tensor, dtype: str, scale: float = 0.0) -> b
 
 
 @torch.no_grad()
-def compare(read: Read, own: Read, texts: Sequence[np.ndarray], width: int, dtype: str) -> Readings:
-    """Return which hidden states `read` yields as `own` does for single texts."""
-    expected = [own([text]) for text in texts]
+def compare(read: Read, single: Read, texts: Sequence[np.ndarray], width: int, dtype: str) -> Readings:
+    """Return the hidden states for which `read` agrees with `single`, which reads a single text."""
+    expected = [single([text]) for text in texts]
 
-    def read_rows(some: Sequence[np.ndarray]) -> list[States]:
-        states = read(some)
-        return [{k: rows[i : i + 1] for k, rows in states.items()} for i in range(len(some))]
+    def read_rows(batch: Sequence[np.ndarray]) -> list[States]:
+        states = read(batch)
+        return [{k: rows[i : i + 1] for k, rows in states.items()} for i in range(len(batch))]
 
     def right(found: Sequence[States], k: int) -> bool:
         return all(

@@ -74,8 +74,8 @@ def _data_file() -> Path:
     except metadata.PackageNotFoundError as error:
         raise missing_extra("the multilingual model is not installed", "multilingual") from error
     if sha256_of(path) != DATA_SHA256:
-        again = pip_install("--force-reinstall", "--no-deps", DISTRIBUTION)
-        raise ModelError(f"{path} is not the known data file of {DISTRIBUTION}: reinstall it ({again}).")
+        command = pip_install("--force-reinstall", "--no-deps", DISTRIBUTION)
+        raise ModelError(f"{path} is not the known data file of {DISTRIBUTION}: reinstall it ({command}).")
     return path
 
 

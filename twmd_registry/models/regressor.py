@@ -98,8 +98,8 @@ class CrossEncoderRegressor(LoadedModel):
         network, self.encoder = _load_regression_network(files, adapter, dtype)
         self.network = self.place(network)
         check_vocabulary(self.tokenizer, self.encoder, files.label)
-        alone, joined = (self.tokenizer.num_special_tokens_to_add(pair=pair) for pair in (False, True))
-        self.joints = joined - 2 * alone + 1
+        single, joined = (self.tokenizer.num_special_tokens_to_add(pair=pair) for pair in (False, True))
+        self.joints = joined - 2 * single + 1
         self.limit = length_limit(self.encoder, self.tokenizer, self.shortest, files.label)
         self.lock = RLock()  # a tokenizer has state
         self._pads = probe.run(files.label, self._padding_changes_nothing) and not probe.switching_part(self.encoder)
@@ -114,15 +114,15 @@ class CrossEncoderRegressor(LoadedModel):
         texts = [" ".join(words[:2]), " ".join(words), " ".join(words[::-1])]
         pairs = [(text, text) for text in texts]
         with keep_order(self.network):
-            alone, level, padded = (
+            separate, level, padded = (
                 torch.cat([self._run(part, self.limit, "identity") for part in parts])[:, None]
                 for parts in ([[pair] for pair in pairs], [pairs[:1], pairs[1:]], [pairs])
             )
         if len({len(ids) for ids in self.tokenizer(texts[1:])["input_ids"]}) == 1 and not probe.equals(
-            level, alone, self.dtype, scale=1.0
+            level, separate, self.dtype, scale=1.0
         ):
             raise ModelError(f"model {self.files.label} scores a pair differently in another batch, or at random.")
-        return probe.equals(padded, alone, self.dtype, scale=1.0)
+        return probe.equals(padded, separate, self.dtype, scale=1.0)
 
     def _run(self, pairs: Sequence[tuple[str, str]], limit: int | None, activation: Activation) -> torch.Tensor:
         """Return the head's outputs for B pairs; shape (B,)."""

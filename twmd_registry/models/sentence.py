@@ -104,8 +104,8 @@ class SentenceEncoder(LoadedModel):
 
         def compare() -> bool:
             with torch.inference_mode(), keep_order(self.network):
-                alone = torch.cat([self._run([text], None, self.limit) for text in texts])
-                return probe.equals(self._run(texts, None, self.limit), alone, self.dtype)
+                separate = torch.cat([self._run([text], None, self.limit) for text in texts])
+                return probe.equals(self._run(texts, None, self.limit), separate, self.dtype)
 
         return bool(probe.run(self.files.label, compare))
 

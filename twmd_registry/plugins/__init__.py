@@ -19,7 +19,8 @@ def metric_classes(base: type[T], module: str) -> dict[MetricName, type[T]]:
 
     facts = {name: {"METRIC": name, "__doc__": f"{metric.title}."} for name, metric in CATALOGUE.items()}
     return {
-        name: type(CATALOGUE[name].class_name, (base,), own | {"__module__": module}) for name, own in facts.items()
+        name: type(CATALOGUE[name].class_name, (base,), attributes | {"__module__": module})
+        for name, attributes in facts.items()
     }
 
 

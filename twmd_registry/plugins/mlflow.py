@@ -56,8 +56,8 @@ def genai_scorer(
 
     def score(outputs: Any, expectations: dict[str, Any] | None) -> Feedback:
         if expectations is None or reference not in expectations:
-            there = ", ".join(expectations or ()) or "none"
-            raise InputError(f"no expectation {reference!r} to score against; the expectations are {there}.")
+            available = ", ".join(expectations or ()) or "none"
+            raise InputError(f"no expectation {reference!r} to score against; the expectations are {available}.")
         scores = batcher.score(outputs, expectations[reference])
         return Feedback(
             value=scores.score,

@@ -63,14 +63,14 @@ def _size_of(dataset: Any) -> int | None:
 
 def count_rows(dataset: Any, received: int) -> int:
     """Return how many received rows belong to the data set; others are repeats that fill the last batches."""
-    several, size = world_size() > 1, _size_of(dataset)
-    if dataset is None and several:
+    is_distributed, size = world_size() > 1, _size_of(dataset)
+    if dataset is None and is_distributed:
         raise SpecError(f"several processes repeat rows at the end: {_IN_CALLBACKS}.")
     if size is None:
-        if several:
+        if is_distributed:
             warn("the evaluation set has no length: rows that several processes repeat at the end are scored too.")
         return received
-    if received > size and not several:
+    if received > size and not is_distributed:
         interrupted = "some may come from an interrupted evaluation. Evaluate again"
         raise InputError(f"got {received} predictions for an evaluation set of {size} rows; {interrupted}.")
     if received < size:

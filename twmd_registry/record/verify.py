@@ -204,10 +204,10 @@ def _differences(
                 yield f"inputs: {after.name} has sha256 {after.sha256[:12]}, {was} ({role})"
         if inputs and len(old) != len(new):
             yield f"inputs: {len(new)} files of {role}, but {len(old)} were recorded"
-    then, now = record.environment, environment(device)
-    for name in sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name)):
+    recorded, current = record.environment, environment(device)
+    for name in sorted(name for name in recorded.keys() | current.keys() if recorded.get(name) != current.get(name)):
         kind = "device" if name in {"device", "threads", "platform"} else "versions"
-        yield f"{kind}: {name} is {now.get(name, 'not here')}, was {then.get(name, 'not recorded')}"
+        yield f"{kind}: {name} is {current.get(name, 'not here')}, was {recorded.get(name, 'not recorded')}"
 
 
 def _readable(record: Record) -> list[tuple[SystemScore, Signature]]:
@@ -421,17 +421,17 @@ def _contradictions(result: SystemScore, signature: Signature) -> list[str]:
     return problems
 
 
-def _score_problems(then: SystemScore, now: SystemScore, segments: int | None, tolerance: float) -> list[str]:
+def _score_problems(recorded: SystemScore, current: SystemScore, segments: int | None, tolerance: float) -> list[str]:
     """Describe differences other than per-segment scores; `segments` is None for other texts."""
-    problems, counts = [], now.counts or {"segments": segments or 0}
-    recorded, computed = ({"score": cell.score} | cell.sides for cell in (then, now))
-    for side in computed | recorded:
-        before, value = recorded.get(side), computed.get(side)
+    problems, counts = [], current.counts or {"segments": segments or 0}
+    sides_before, sides = ({"score": cell.score} | cell.sides for cell in (recorded, current))
+    for side in sides | sides_before:
+        before, value = sides_before.get(side), sides.get(side)
         if before is None or value is None or abs(before - value) > tolerance:
             shown_before, shown = ("nothing" if number is None else f"{number:.6f}" for number in (before, value))
             problems.append(f"scores: the corpus {side} is {shown}, recorded as {shown_before}")
-    if segments and any(counts.get(name, 0) != then.counts.get(name, 0) for name in counts | then.counts):
-        problems.append(f"counts: {counts}, recorded as {then.counts}")
+    if segments and any(counts.get(name, 0) != recorded.counts.get(name, 0) for name in counts | recorded.counts):
+        problems.append(f"counts: {counts}, recorded as {recorded.counts}")
     return problems
 
 

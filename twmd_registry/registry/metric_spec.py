@@ -442,11 +442,11 @@ def required_keys(metric: MetricName, values: Mapping[str, Value]) -> tuple[str,
 
 def _conflicts(spec: MetricSpec) -> Iterator[str]:
     """Yield the reasons why values exclude each other."""
-    several = spec.layer is not None and len(spec.layer.numbers) > 1
-    if several and not spec.aggregation:
+    has_several_layers = spec.layer is not None and len(spec.layer.numbers) > 1
+    if has_several_layers and not spec.aggregation:
         choices = ", ".join(get_args(AggregationKind))
         yield f"layer={spec.layer} selects several layers: set aggregation to one of: {choices}"
-    if spec.aggregation and not several:
+    if spec.aggregation and not has_several_layers:
         needed = f"aggregation={spec.aggregation} needs several layers, but layer={spec.layer} is one"
         yield f"{needed}: set 2-6, 1,3,6 or last:5, for example"
     if spec.special == "partners" and (spec.ngram or spec.metric is not MetricName.BERTSCORE_CENTERED):

@@ -63,10 +63,12 @@ def warn_about_other_settings(spec: MetricSpec, folder: Path) -> None:
     if not path.is_file():
         return
     for trained in (apply_preset(preset, {}) for preset in read_preset_file(path)[1]):
-        now, then = (s.values() | {"metric": s.metric, "centering": s.centering.kind} for s in (spec, trained))
-        changed = [name for name in _LEARNED.split() if now.get(name) != then.get(name)]
+        current, trained_values = (
+            s.values() | {"metric": s.metric, "centering": s.centering.kind} for s in (spec, trained)
+        )
+        changed = [name for name in _LEARNED.split() if current.get(name) != trained_values.get(name)]
         if changed:
-            shown = "; ".join(f"{name} is {now.get(name)}, was {then.get(name)}" for name in changed)
+            shown = "; ".join(f"{name} is {current.get(name)}, was {trained_values.get(name)}" for name in changed)
             warn(f"adapter {spec.adapter} was trained under other settings: {shown} (see {path}).")
 
 

@@ -228,8 +228,8 @@ def _more_presets() -> Iterator[tuple[str, str]]:
             yield f"package {point.module}", _text(point.module, point.attr or "presets.toml")
         except Exception as error:  # noqa: BLE001 (another package's fault must not stop this one)
             warn(f"presets left out: entry point {point.name!r} of {GROUP}: {error}")
-    own = home() / "presets"
-    for path in sorted(own.glob("[!.]*.toml")) if is_there(own) else ():  # without macOS's ._NAME
+    folder = home() / "presets"
+    for path in sorted(folder.glob("[!.]*.toml")) if is_there(folder) else ():  # without macOS's ._NAME
         try:
             yield str(path), path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:

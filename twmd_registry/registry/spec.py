@@ -72,8 +72,10 @@ def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricS
     is_named = preset is not None and "members" not in values
     named = preset_named(name, str(preset)) if is_named else _usual_preset(name, model, values)
     if named.name == BERTSCORE and model and "layer" not in values:  # another model has another layer
-        own = {"layer": layer_of_model(model)}
-        named = replace(named, keys={key: value for key, value in {**named.keys, **own}.items() if value is not None})
+        table_keys = {"layer": layer_of_model(model)}
+        named = replace(
+            named, keys={key: value for key, value in {**named.keys, **table_keys}.items() if value is not None}
+        )
     return apply_preset(named, values, preset)
 
 

@@ -54,8 +54,8 @@ class Layers:
         if isinstance(value, Layers):
             return value
         if not isinstance(value, str):
-            several = isinstance(value, Iterable) and not isinstance(value, bytes | bytearray)
-            numbers: Iterable[Any] = value if several else (value,)  # type: ignore[assignment]
+            is_iterable = isinstance(value, Iterable) and not isinstance(value, bytes | bytearray)
+            numbers: Iterable[Any] = value if is_iterable else (value,)  # type: ignore[assignment]
             return cls(tuple(number.item() if hasattr(number, "item") else number for number in numbers))
         text = re.sub(r"\s*([,-])\s*", r"\1", value.strip())
         if match := re.fullmatch(r"last:([1-9][0-9]{0,2})", text):

@@ -214,14 +214,14 @@ def _facts(text: str) -> list[str]:
 def _parts(pieces: Sequence[str], matched: set[int], facts: Collection[str]) -> list[str]:
     """Join pieces into alternating plain and marked parts; space between two marked words is marked too."""
     words = np.cumsum([not piece.isspace() for piece in pieces]) - 1
-    alone = [piece.casefold() in facts for piece in pieces]
+    is_fact = [piece.casefold() in facts for piece in pieces]
     marks = [
         not piece.isspace() and int(word) not in matched and not fact
-        for piece, word, fact in zip(pieces, words, alone, strict=True)
+        for piece, word, fact in zip(pieces, words, is_fact, strict=True)
     ]
     parts = [""]
     for i, piece in enumerate(pieces):
-        if alone[i]:
+        if is_fact[i]:
             parts += [piece, ""] if len(parts) % 2 else ["", piece, ""]
             continue
         marked = all(marks[i - 1 : i + 2 : 2]) and 0 < i < len(pieces) - 1 if piece.isspace() else marks[i]

@@ -139,7 +139,11 @@ def training_arguments(
     transformers' own `TrainingArguments` include checkpoints in `folder`, and with `evaluate` load the weights that
     agree best with dev at the end. Other types need `KeepBest`. Raises SpecError if Trainer would use another device.
     """
-    steps, requested, own = recipe.epochs * batches, pick_device(device_option), arguments_type is TrainingArguments
+    steps, requested, is_default_type = (
+        recipe.epochs * batches,
+        pick_device(device_option),
+        arguments_type is TrainingArguments,
+    )
     arguments = arguments_type(
         output_dir=str(folder),
         num_train_epochs=recipe.epochs,
@@ -148,9 +152,9 @@ def training_arguments(
         warmup_steps=int(WARM_UP * steps) if warm_up is None else warm_up,
         seed=recipe.seed,
         eval_strategy="epoch" if evaluate else "no",
-        load_best_model_at_end=evaluate and own,
-        metric_for_best_model="pearson" if evaluate and own else None,
-        save_strategy="epoch" if own else "no",
+        load_best_model_at_end=evaluate and is_default_type,
+        metric_for_best_model="pearson" if evaluate and is_default_type else None,
+        save_strategy="epoch" if is_default_type else "no",
         save_steps=recipe.save_steps or 0,
         save_total_limit=2,
         logging_steps=min(LOG_STEPS, steps),

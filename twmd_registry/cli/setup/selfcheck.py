@@ -21,8 +21,8 @@ def selfcheck_command(arguments: Arguments) -> int:
         results = check(options, progress)
     exact = arguments.format == "json"
     rows = [[one.name, one.difference if exact else f"{one.difference:.1e}", one.problem or "ok"] for one in results]
-    good = sum(one.problem is None for one in results)
+    agreeing = sum(one.problem is None for one in results)
     say(format_table(("metric", "largest_difference", "result"), rows, arguments.format))
     if arguments.format == "text":
-        print(f"\n{good} of {len(results)} settings agree with the published scores within {TOLERANCE:g}.")
-    return 0 if good == len(results) else 1
+        print(f"\n{agreeing} of {len(results)} settings agree with the published scores within {TOLERANCE:g}.")
+    return 0 if agreeing == len(results) else 1
