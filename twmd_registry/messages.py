@@ -52,15 +52,15 @@ def replace_advice(message: str, replacements: Mapping[str, str]) -> str:
     return message
 
 
-def listed(items: Iterable[object], most: int = 20) -> str:
+def listed(items: Iterable[object], limit: int = 20) -> str:
     """List the first items, and how many more there are.
 
     >>> listed([3, 5, 8], 2)
     '3, 5 and 1 more'
     """
     texts = [*map(str, items)]
-    more = len(texts) - most
-    return ", ".join(texts[:most]) + (f" and {more} more" if more > 0 else "")
+    more = len(texts) - limit
+    return ", ".join(texts[:limit]) + (f" and {more} more" if more > 0 else "")
 
 
 def menu(word: str, choices: Iterable[object]) -> str:

@@ -102,9 +102,9 @@ def _check_value(where: str, option: Option, value: str) -> str:
     if option.type == "number":
         is_order = option.argument != "smooth_value"
         is_number = re.fullmatch(r"[0-9]{1,3}" if is_order else r"[0-9]{1,9}(\.[0-9]{1,9})?", value)
-        least = 1 if option.argument == "char_order" else 0
-        if not is_number or not least <= float(value) <= MAX_NUMBER:
-            raise SpecError(f"{where}: expected a {'whole ' * is_order}number from {least} to {MAX_NUMBER}.")
+        minimum = 1 if option.argument == "char_order" else 0
+        if not is_number or not minimum <= float(value) <= MAX_NUMBER:
+            raise SpecError(f"{where}: expected a {'whole ' * is_order}number from {minimum} to {MAX_NUMBER}.")
         return value
     from sacrebleu.metrics.bleu import BLEU
 

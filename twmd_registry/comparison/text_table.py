@@ -106,29 +106,31 @@ def _measure(head: str, cells: Sequence[str], *, is_number: bool) -> tuple[int, 
     from wcwidth import wcswidth as width  # like `tabulate`, counts a wide letter as two characters
 
     words = [*(word + MARGIN for word in head.split()), *(word for cell in cells for word in cell.split())]
-    least = max(len(MARGIN), min(MIN_WIDTH, max(map(width, words), default=0)), *map(width, cells if is_number else ()))
-    return max(map(width, [head + MARGIN, *cells])), least
+    min_width = max(
+        len(MARGIN), min(MIN_WIDTH, max(map(width, words), default=0)), *map(width, cells if is_number else ())
+    )
+    return max(map(width, [head + MARGIN, *cells])), min_width
 
 
 def _layout(widths: Sequence[tuple[int, int]], names: int, total: int) -> list[dict[int, int | None]]:
     """Split columns into tables; map each column to its limit, None if it is not wrapped."""
-    least = [width for _, width in widths]
-    most = total - 2 * names - max(least[names:], default=0)  # available to the naming columns
-    while sum(least[:names]) > most and (widest := max(least[:names])) > MIN_WIDTH // 2:
-        least[least.index(widest)] -= 1  # break words of names rather than numbers
-    room = total + 2 - sum(least[:names]) - 2 * names
-    least[names:] = [min(width, room - 2) for width in least[names:]]
+    min_widths = [width for _, width in widths]
+    most = total - 2 * names - max(min_widths[names:], default=0)  # available to the naming columns
+    while sum(min_widths[:names]) > most and (widest := max(min_widths[:names])) > MIN_WIDTH // 2:
+        min_widths[min_widths.index(widest)] -= 1  # break words of names rather than numbers
+    room = total + 2 - sum(min_widths[:names]) - 2 * names
+    min_widths[names:] = [min(width, room - 2) for width in min_widths[names:]]
 
     def cut(most: int) -> list[list[int]]:
         parts = [list[int]()]
-        for k in range(names, len(least)):
-            if parts[-1] and (len(parts[-1]) == most or sum(least[j] + 2 for j in [*parts[-1], k]) > room):
+        for k in range(names, len(min_widths)):
+            if parts[-1] and (len(parts[-1]) == most or sum(min_widths[j] + 2 for j in [*parts[-1], k]) > room):
                 parts.append([])
             parts[-1].append(k)
         return parts
 
-    even = math.ceil((len(least) - names) / len(cut(len(least))))  # a similar number of columns in each table
-    return [_fit({k: (widths[k][0], least[k]) for k in (*range(names), *part)}, total) for part in cut(even)]
+    even = math.ceil((len(min_widths) - names) / len(cut(len(min_widths))))  # a similar number of columns in each table
+    return [_fit({k: (widths[k][0], min_widths[k]) for k in (*range(names), *part)}, total) for part in cut(even)]
 
 
 def _fit(widths: Mapping[int, tuple[int, int]], total: int) -> dict[int, int | None]:

@@ -94,8 +94,8 @@ def serve(metric: str | None, port: int | None, announce: Callable[[str], None])
     try:
         _, address, _ = page.launch(server_name="127.0.0.1", server_port=port, prevent_thread_lock=True)
     except OSError as error:
-        taken = f"port {port} is not free" if port else "none of Gradio's ports, 7860 to 7959, is free"
-        raise FileError(f"{taken}: choose another with --port.") from error
+        problem = f"port {port} is not free" if port else "none of Gradio's ports, 7860 to 7959, is free"
+        raise FileError(f"{problem}: choose another with --port.") from error
     announce(address)
     page.block_thread()
 
@@ -209,8 +209,8 @@ def _add_setting(metric: str, preset: str, suffix: str = "") -> list[Any]:
         chosen = gr.Dropdown(answers.METRICS, value=metric, label="Metric", elem_id=f"metric{suffix}", min_width=120)
         presets = _choose_preset(f"preset{suffix}", preset, min_width=200)
     with gr.Accordion("Temperature, iterations, centering", open=False, elem_id=f"keys{suffix}"):
-        about, most = "Temperature (0 keeps the preset's)", answers.MAX_TEMPERATURE
-        temperature = gr.Slider(0, most, value=0, step=0.01, label=about, elem_id=f"temperature{suffix}")
+        about, max_temperature = "Temperature (0 keeps the preset's)", answers.MAX_TEMPERATURE
+        temperature = gr.Slider(0, max_temperature, value=0, step=0.01, label=about, elem_id=f"temperature{suffix}")
         # `spec_of` checks the value. Gradio's check would keep old scores, and print a traceback for an empty field.
         temperature.preprocess = lambda value: math.nan if value is None else value
         sweeps = {"label": "Sinkhorn sweeps", "elem_id": f"iterations{suffix}"}

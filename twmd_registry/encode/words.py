@@ -138,8 +138,8 @@ def copied_tokens(
     has_word = word >= 0
     here = has_word[positions] & (partner[owners] >= 0)
     copied = here & np.isin(partner[owners] * size + word[positions], rows[has_word] * size + word[has_word])
-    copies, most = (np.bincount(owners, weights=which, minlength=len(partner)) for which in (copied, here))
-    return np.asarray(copied | ((copies > MAX_COPIED * most)[owners] & ordinary[positions]))
+    copies, candidates = (np.bincount(owners, weights=which, minlength=len(partner)) for which in (copied, here))
+    return np.asarray(copied | ((copies > MAX_COPIED * candidates)[owners] & ordinary[positions]))
 
 
 def _is_kept(word: str) -> bool:

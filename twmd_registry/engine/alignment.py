@@ -87,23 +87,23 @@ class Alignment:
         output = str(self.signature.spec.output)
         return (output,) if output in self.plans else tuple(self.plans)
 
-    def links(self, side: str | None = None, most: int | None = None) -> list[Link]:
-        """Return up to `most` cells with mass of a side's plan (by default the first of `sides`), the largest first;
+    def links(self, side: str | None = None, limit: int | None = None) -> list[Link]:
+        """Return up to `limit` cells with mass of a side's plan (by default the first of `sides`), the largest first;
         all for None.
         """
         plan = self.plans[side or self.sides[0]]
         cells = np.flatnonzero(plan)
         amounts = plan.ravel()[cells]
-        if most is not None and most < len(cells):  # millions of cells, for two long texts
-            large = amounts >= np.partition(amounts, -most)[-most]
+        if limit is not None and limit < len(cells):  # millions of cells, for two long texts
+            large = amounts >= np.partition(amounts, -limit)[-limit]
             cells, amounts = cells[large], amounts[large]
-        order = np.argsort(-amounts, kind="stable")[:most]
+        order = np.argsort(-amounts, kind="stable")[:limit]
         rows, columns = np.unravel_index(cells[order], plan.shape)
         facts = rows, columns, amounts[order], self.similarities[rows, columns]
         return [Link(*link) for link in zip(*(values.tolist() for values in facts), strict=True)]
 
-    def as_dict(self, most: int | None = None) -> dict[str, Any]:
-        """Return the signature, the score, and per side the `most` largest links (all for None) with their tokens."""
+    def as_dict(self, limit: int | None = None) -> dict[str, Any]:
+        """Return the signature, the score, and per side the `limit` largest links (all for None) with their tokens."""
         sides = {
             side: [
                 {
@@ -112,19 +112,21 @@ class Alignment:
                     "carries": link.amount,
                     "similarity": link.similarity,
                 }
-                for link in self.links(side, most)
+                for link in self.links(side, limit)
             ]
             for side in self.sides
         }
         return {"signature": str(self.signature), "score": self.score, "sides": sides}
 
 
-def heat_maps(alignment: Alignment, *, level: int = 2, least: float = 0.0) -> str:
+def heat_maps(alignment: Alignment, *, level: int = 2, min_share: float = 0.0) -> str:
     """Write one heat map per side as HTML, below a heading of the given `level`.
 
-    Cells below the share `least` of the greatest amount stay empty, which makes a page much smaller.
+    Cells below the share `min_share` of the greatest amount stay empty, which makes a page much smaller.
     """
-    return render("heat_maps.html", "engine", **heat_map_variables(alignment) | {"level": level, "least": least})
+    return render(
+        "heat_maps.html", "engine", **heat_map_variables(alignment) | {"level": level, "min_share": min_share}
+    )
 
 
 def heat_map_variables(alignment: Alignment) -> dict[str, Any]:
@@ -138,7 +140,7 @@ def heat_map_variables(alignment: Alignment) -> dict[str, Any]:
         for name, sums in (("row", plan.sum(1)), ("column", plan.sum(0))):
             values |= {f"{name}_sums": sums.tolist(), f"{name}_most": float(np.abs(sums).max()) or 1.0}
         sides.append(values | {"most": float(np.abs(plan).max()) or 1.0, "negative": bool((plan < 0).any())})
-    return {"sides": sides, "against": against, "level": 2, "least": 0.0}
+    return {"sides": sides, "against": against, "level": 2, "min_share": 0.0}
 
 
 def against_of(alignment: Alignment) -> str:

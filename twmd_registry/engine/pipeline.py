@@ -255,7 +255,7 @@ class PipelineRun:
         starts = np.arange(0, len(self._pairs.hyp), int(size))
         sides = [numbers[self._pairs.hyp], numbers[self._pairs.ref]]
         longest = [np.repeat(np.maximum.reduceat(side, starts), int(size))[: len(side)] for side in sides]
-        return np.stack([side < most for side, most in zip(sides, longest, strict=True)])
+        return np.stack([side < longest_length for side, longest_length in zip(sides, longest, strict=True)])
 
 
 BLOCK_CELLS = 1_000_000

@@ -220,12 +220,12 @@ class Scorer:
             raise InputError(f"of_members must be {len(self.weights)} score sets, one of each member.")
         sides = [scores.by_side if self.requested.against else scores.values[None] for scores in of_members]
         nrefs = [scores.signature.nrefs for scores in of_members]  # 0 for members that compare with sources
-        most = {name: max(getattr(scores.counts, name) for scores in of_members) for name in COUNTS}
+        max_counts = {name: max(getattr(scores.counts, name) for scores in of_members) for name in COUNTS}
         return replace(
             of_members[0],
             signature=Signature(self.spec, next((number for number in nrefs if number != 0), 0)),
             by_side=np.average(sides, axis=0, weights=self.weights),
-            counts=of_members[0].counts._replace(**most),
+            counts=of_members[0].counts._replace(**max_counts),
             hashes=merge_hashes(scores.hashes for scores in of_members),
             explainer=_refuse_to_explain_mean,
             by_reference=None,

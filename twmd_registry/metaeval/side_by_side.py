@@ -37,9 +37,9 @@ def score_lexically(name: str, rated: RatedSegments, progress: Progress | None =
     subsequence, without stemming, against the best of several references.
     """
     references = [[texts] if isinstance(texts, str) else list(texts) for texts in rated.references]
-    most = max(map(len, references))
+    max_references = max(map(len, references))
     if name.startswith("rouge"):
-        score, signature = _rouge(name, most)
+        score, signature = _rouge(name, max_references)
     else:
         from sacrebleu.metrics.bleu import BLEU
         from sacrebleu.metrics.chrf import CHRF
@@ -49,7 +49,7 @@ def score_lexically(name: str, rated: RatedSegments, progress: Progress | None =
         if base == "bleu":
             warn_about_words(name, references)
         ends = min(references, key=len), max(references, key=len)
-        streams = [[texts[k] if k < len(texts) else None for texts in ends] for k in range(most)]
+        streams = [[texts[k] if k < len(texts) else None for texts in ends] for k in range(max_references)]
         metric.corpus_score(["", ""], streams)  # type: ignore[arg-type]  # completes the signature
         signature = f"{name}|{metric.get_signature().format()}"
 

@@ -230,12 +230,12 @@ class LoadedModel:
         if requested is None:
             return self.limit
         if self.limit is not None and requested > self.limit:
-            most = f"{self.files.name} reads at most {self.limit} tokens. Set truncation=cut:{self.limit}"
-            raise SpecError(f"truncation to {requested} tokens is out of range: {most}.")
+            limit_hint = f"{self.files.name} reads at most {self.limit} tokens. Set truncation=cut:{self.limit}"
+            raise SpecError(f"truncation to {requested} tokens is out of range: {limit_hint}.")
         if requested < self.shortest:
-            least = f"expected at least {self.shortest}"
+            minimum_hint = f"expected at least {self.shortest}"
             raise SpecError(
-                f"truncation to {requested} tokens leaves no room for text besides special tokens: {least}."
+                f"truncation to {requested} tokens leaves no room for text besides special tokens: {minimum_hint}."
             )
         return requested
 
@@ -277,11 +277,11 @@ class LoadedModel:
         if self.parked:
             self.network.to(self.device)
             self.parked = False
-        most = batch_tokens or (CPU_TOKENS if self.device.type == "cpu" else ACCELERATOR_TOKENS)
+        max_tokens = batch_tokens or (CPU_TOKENS if self.device.type == "cpu" else ACCELERATOR_TOKENS)
         order, largest, batches = np.argsort(-lengths, kind="stable"), len(lengths), 0
         with keep_order(self.network):
             while len(order):
-                size = min(max(most // max(int(lengths[order[0]]), 1), 1), largest, len(order))
+                size = min(max(max_tokens // max(int(lengths[order[0]]), 1), 1), largest, len(order))
                 if not pads:
                     size = min(size, int((lengths[order] == lengths[order[0]]).sum()))
                 try:

@@ -165,13 +165,13 @@ class CrossEncoderRegressor(LoadedModel):
             The activated outputs, shape (pairs,), float64, and whether a pair's texts were cut, shape (pairs, 2).
         """
         sizes = np.array([len(text.ids) for text in tokens])[pairs]  # (pairs, 2)
-        most = self.check_limit(limit)
-        kept = fit_pairs(sizes, None if most is None else most - self.joints + 1)
+        max_tokens = self.check_limit(limit)
+        kept = fit_pairs(sizes, None if max_tokens is None else max_tokens - self.joints + 1)
         cut, lengths = kept < sizes, kept.sum(1) - 1 + self.joints
         values = np.zeros(len(pairs))
 
         def forward(batch: np.ndarray) -> list[torch.Tensor]:
-            outputs = self._run([(texts[i], texts[j]) for i, j in pairs[batch].tolist()], most, activation)
+            outputs = self._run([(texts[i], texts[j]) for i, j in pairs[batch].tolist()], max_tokens, activation)
             values[batch] = outputs.to("cpu", torch.float64).numpy()
             return [outputs]
 

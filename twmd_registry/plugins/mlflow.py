@@ -76,11 +76,11 @@ def describe(alignment: Alignment) -> str:
     >>> describe(score(["it rains"], ["it is raining"], "bertscore_centered").explain(0))
     '[CLS] > [CLS] 1.00, it > it 0.67, rains > raining 0.83, [SEP] > [SEP] 0.70'
     """
-    most: dict[int, str] = {}
+    best_partners: dict[int, str] = {}
     for link in alignment.links():
         partner = f"{alignment.reference[link.reference]} {link.similarity:.2f}"
-        most.setdefault(link.hypothesis, f"{alignment.hypothesis[link.hypothesis]} > {partner}")
-    return ", ".join(most[number] for number in sorted(most))
+        best_partners.setdefault(link.hypothesis, f"{alignment.hypothesis[link.hypothesis]} > {partner}")
+    return ", ".join(best_partners[number] for number in sorted(best_partners))
 
 
 @check_types(name=str | None)

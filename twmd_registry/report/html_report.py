@@ -340,7 +340,7 @@ def _highlights(chosen: Highlights, systems: Sequence[str], room: int) -> list[t
         for system, alignment in alignments.items():
             name, problem, drawn = visible(systems[system]), alignment, ""
             if not isinstance(alignment, str):
-                name, problem, drawn = f"{name}, {title(alignment)}", "", heat_maps(alignment, level=4, least=FAINT)
+                name, problem, drawn = f"{name}, {title(alignment)}", "", heat_maps(alignment, level=4, min_share=FAINT)
                 if len(drawn.encode()) > room:
                     problem, drawn = TOO_LARGE, ""
                 room -= len(drawn.encode())
