@@ -44,8 +44,8 @@ class Row(NamedTuple):
     Attributes:
         name: As shown in the plot.
         kind: ``ours``, ``tuned`` (ours, trained on ratings) or ``peer``.
-        program: What is timed: a metric of this package, ``sacrebleu:NAME``, ``bert_score:LAYER``, or one of both
-            kinds of random models, ``mpnet`` and ``roberta-large``.
+        program: The program to time: a metric of this package, ``sacrebleu:NAME``, ``bert_score:LAYER``, or one of the
+            two random models, ``mpnet`` and ``roberta-large``.
         pearson: 100 times the correlation with the ratings of WMT17; empty if it is measured here.
         source: The source of the agreement.
         pace: Pairs per second of processor time.

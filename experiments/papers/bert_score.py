@@ -38,7 +38,7 @@ def read_figures() -> dict[str, Any]:
 
 
 def write_table(figures: dict[str, Any]) -> str:
-    """Write figures as JSON, with a line per model of a language."""
+    """Write figures as JSON, with one line per language and model."""
     text = json.dumps(ABOUT | {name: value for name, value in figures.items() if name != "baselines"}, indent=1)
     languages = [
         f"  {json.dumps(language)}: {{\n"

@@ -49,8 +49,8 @@ class Experiment:
         data: By set, its ``format`` and possible ``paths``. Optional: ``keys`` of the format, ``by_length`` (batch
             pairs by length) and ``hub``, its name on the Hub.
         rows: By the paper's name, the keys of a metric's specification. ``layer`` may be ``own`` (the user's, the
-            paper's, or that of the model's preset or rule), a share of the model's depth, ``last:N`` (N layers or as
-            many as there are) or ``last-N`` (N below the last). Other keys are ``lexical`` (a metric of SacreBLEU's),
+            paper's, or the preset's or rule's for the model), a share of the model's depth, ``last:N`` (N layers or as
+            many as there are) or ``last-N`` (N below the last). Other keys are ``lexical`` (a SacreBLEU metric),
             ``member`` (a metric with its keys as text), ``members`` (the mean of other rows), ``against`` (the keys of
             another row to correlate with instead of the ratings), ``half`` (``shorter`` or ``longer`` pairs) and
             ``optional`` (skipped if its model is not installed).
@@ -168,7 +168,7 @@ def _papers() -> dict[str, dict[str, Any]]:
 
 
 TableMetric = MetricSpec | str
-"""A specification, or the name of a metric of SacreBLEU's."""
+"""A specification, or the name of a SacreBLEU metric."""
 OWN, _DEEP = "own", "last"
 _NO_KEYS = {"lexical", "member", "against", "half", "optional"}
 
@@ -216,7 +216,7 @@ def make_settings(
 def _layers(
     row: Mapping[str, Any], default_layers: Sequence[int], requested_layer: int | None, depth: int
 ) -> list[list[int]]:
-    """Return the layers of every setting of a row, see `Experiment.rows`; none where the model is not deep enough."""
+    """Return the layers of every setting of a row, see `Experiment.rows`; none if the model is not deep enough."""
     share = row.get("layer")
     if share is None:
         return [[]]
@@ -233,7 +233,7 @@ def _layers(
 
 
 def _metric(row: Mapping[str, Any], model: str, layers: Sequence[int]) -> TableMetric:
-    """Return the metric that computes a row, at some layers (none: the layers of the model's preset or rule)."""
+    """Return the metric that computes a row, at the given layers (none: the layers of the model's preset or rule)."""
     if "lexical" in row:
         return str(row["lexical"])
     if "member" in row:

@@ -25,7 +25,7 @@ def densities(classes: np.ndarray, scores: Mapping[str, np.ndarray], title: str,
     def panel(axes: Axes, name: str) -> None:
         for value, colour, label in ((0, "tab:orange", "negative"), (1, "tab:blue", "positive")):
             class_scores = scores[name][classes == value]
-            # A line where all scores are equal.
+            # A line if all scores are equal.
             x, y = np.repeat(class_scores[:1], 2), np.array([0.0, 1.0])[: 2 * len(class_scores)]
             if len(class_scores) > 1 and np.ptp(class_scores) > 1e-9 * max(1.0, np.abs(class_scores).max()):
                 margin = 0.1 * np.ptp(class_scores)

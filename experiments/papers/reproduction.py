@@ -30,7 +30,7 @@ HERE, AGREEMENT = "here", "rank agreement"
 class Reproduction:
     """A recomputed experiment, compared with the paper's encoder `near`.
 
-    `specs` and `signatures` are per setting; a specification is as applied, None for a metric of SacreBLEU's. `values`
+    `specs` and `signatures` are per setting; a specification is as applied, None for a SacreBLEU metric. `values`
     has shape (settings, cells), NaN if undefined. `segments` counts our data by column. `scores` are by row and place.
     """
 

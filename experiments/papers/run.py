@@ -46,7 +46,7 @@ from twmd_registry.tensors import PaddedTokens
 Scores = Mapping[TableMetric, Mapping[Place, np.ndarray]]
 """By metric and group, one score per segment."""
 Signed = dict[TableMetric, tuple[MetricSpec | None, str]]
-"""By metric, its specification as applied (None for a metric of SacreBLEU's) and its signature."""
+"""By metric, its specification as applied (None for a SacreBLEU metric) and its signature."""
 VARIED = ("metric", "centering", "layer", "temperature", "iterations")
 """Keys of the specification in a figure's data."""
 NamedFile: TypeAlias = tuple[str, bytes]
@@ -115,7 +115,9 @@ def diagnose_words(
 def _own_layers(
     experiment: Experiment, model: str, layer: int | None, options: RunOptions, stack: ExitStack
 ) -> list[int]:
-    """Return the layers for rows with layer ``own``: the requested, else the paper's, else the preset's or rule's."""
+    """Return the layers for rows with layer ``own``: the requested ones, otherwise the paper's, otherwise the preset's
+    or rule's.
+    """
     rows = (experiment.keys | keys for keys in experiment.rows.values())
     if "layer" in experiment.vary or all(row.get("layer") != OWN for row in rows):
         return []

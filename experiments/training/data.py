@@ -57,7 +57,7 @@ def _texts_of(columns: Iterable[Iterable[object]]) -> set[str]:
 
 
 def rate_from_english(folder: Path, adapter: Path, output: Path) -> None:
-    """Write MLQE-PE's training pairs from English, rated by TWMD of the multilingual model with an adapter.
+    """Write MLQE-PE's training pairs from English, rated with TWMD on the multilingual model with an adapter.
 
     A student trained only on English texts would get worse in other languages.
     """
@@ -82,7 +82,7 @@ def _write_rows(output: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 
 def mix_stsb(english: Path, others: Path, output: Path, without: set[str]) -> None:
-    """Write train.csv and dev.csv, with pairs from the languages in turn."""
+    """Write train.csv and dev.csv, with languages alternating from pair to pair."""
     languages = [language for language in LANGUAGES if language not in without]
     output.mkdir(parents=True, exist_ok=True)
     for split in ("train", "dev"):

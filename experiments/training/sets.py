@@ -146,7 +146,7 @@ def read_learned(
     names: Iterable[str], data: Path, into: str | None, against: Against | None = None
 ) -> dict[str, RatedSegments]:
     """Return the training rows of sets by name, with z-scores: the training part, or all rows of a set with only dev,
-    without rows that have a held-out text. If a metric compares with sources alone, they replace the references.
+    without rows that have a held-out text. If a metric compares only with sources, they replace the references.
     """
     chosen = [_by_name(name) for name in names]
     texts = held_out(data, [rated_set.name for rated_set in chosen], sources=against is not None) if chosen else set()

@@ -1,6 +1,6 @@
 """Tempered Relaxed Word Mover Distance.
 
-Each word softly chooses partners in the other text, without the balance that transport asks for (Chen et al. 2020).
+Each word softly chooses partners in the other text, without the balance that transport requires (Chen et al. 2020).
 At a low temperature this is BERTScore, at a high one mean pooling. Higher is closer; a text scores 1.0 against
 itself; nothing promises that a score stays within [0, 1].
 

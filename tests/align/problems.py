@@ -22,9 +22,9 @@ SIZES = [(1, 1), (1, 6), (5, 1), (3, 3), (4, 9), (12, 7), (8, 8)]
 QUICK = settings(max_examples=25, derandomize=True)
 """The same examples in every run, so a failure can be reproduced."""
 SUMS = frozenset({MetricName.WORDSET_CKA})
-"""Metrics whose C is a sum over pairs of tokens, not a mean: C grows with the weights, leaves the range of S, and its
-plan carries no shares. The catalogue does not record this, because Eq. 1 divides it out of every score. A new metric of
-this kind is named only here.
+"""Metrics whose C is a sum over pairs of tokens, not a mean: C grows with the weights and leaves the range of S, and
+the plan's rows are not shares. The catalogue does not record this, because Eq. 1 divides it out of every score. A new
+metric of this kind is named only here.
 """
 
 
@@ -57,7 +57,7 @@ def problem(
     garbage: float = 1e3,
     dtype: torch.dtype = torch.float64,
 ) -> tuple[PaddedTokens, PaddedTokens]:
-    """Draw anisotropic sets, like token vectors, with weights from 0 to 4; padding holds `garbage`."""
+    """Draw anisotropic sets, like token vectors, with weights from 0 to 4; padding contains `garbage`."""
     draw = np.random.default_rng(seed)
     sides = []
     for pair_sizes in zip(*sizes, strict=True):

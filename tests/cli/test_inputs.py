@@ -1,4 +1,4 @@
-"""Inputs of commands: metrics with keys and parts, tables, compressed files, documents, sources."""
+"""Inputs of commands: metrics with keys and local files, tables, compressed files, documents, sources."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from twmd_registry.record.content import Record
 PREDICTION, REFERENCE = "the heron of the weir", "a heron at the weir"
 
 
-class TestTwins:
-    def test_other_settings_make_another_metric(self, files: Path, run: Run) -> None:
+class TestSettings:
+    def test_metric_may_be_named_twice_with_different_settings(self, files: Path, run: Run) -> None:
         line = "score ref.txt -i good.txt poor.txt -m twmd 'twmd;layer=2' --set layer=3"
         _, out, err = run(line)
         assert out.splitlines()[0].split() == ["system", "twmd", "layer=3", "twmd", "layer=2"]
@@ -55,8 +55,8 @@ def sign(**keys: Any) -> tuple[str, float]:
     return str(scores.signature), scores.score
 
 
-class TestParts:
-    def test_signature_is_scored_and_drawn_with_its_parts(self, parted: Path, run: Run) -> None:
+class TestLocalFiles:
+    def test_signature_is_scored_and_drawn_with_its_local_files(self, parted: Path, run: Run) -> None:
         signature, score = sign(stopwords="stop.txt")
         line = "score ref.txt -i hyp.txt -b -w 6 --part stopwords=stop.txt -m"
         assert run(line, signature)[1].strip() == f"{score:.6f}"

@@ -50,7 +50,7 @@ TWICE = "are the same metric with the same settings: name it once."
 SCORE = "score ref.txt -i good.txt"
 
 USAGE = [
-    # How a line is written.
+    # Syntax.
     ("score -i", "twmd score: error (see twmd score"),
     ("setup space build -m twmd -o x y", "twmd setup space build: error (see"),
     ("scor", "twmd: error (see twmd --help): No"),
@@ -64,7 +64,7 @@ USAGE = [
     ("score -i good.txt ref.txt", "no references for good.txt: name a"),
     (f"{SCORE} --set layer=2 layer=3", "layer is set twice"),
     ("score ref.txt -i own.jsonl", "already contains references"),
-    # After the first option a word is not a reference: it may be a system separated from -i.
+    # After the first option an argument is not a reference: it may be a system separated from -i.
     *(
         (f"{line} {late}", f"{late.split()[-1]!r} follows an option but is not its value")
         for line in ("score ref.txt", "report ref.txt -o new.html", "verify a_record.json")
@@ -72,7 +72,7 @@ USAGE = [
     ),
     ("score -b ref.txt -i good.txt", "'ref.txt' follows an option"),
     ("setup completion tcsh", "'tcsh' is not one of"),
-    # Metrics, keys and parts.
+    # Metrics, keys and local files.
     ("align -m twmd a b", "expected one METRIC, not 3: twmd"),
     (f"{SCORE} -m 'tw\nmd'", r"unknown metric 'tw\nmd'"),
     (f"{SCORE} -m blue", "unknown metric 'blue'; did you"),

@@ -272,7 +272,7 @@ def explained(text: str) -> tuple[dict[str, str], ...]:
 
 
 @pytest.mark.parametrize("metric", ["twmd", "moverscore"])
-def test_keys_of_a_default_are_explained_and_defaults(metric: str) -> None:
+def test_keys_of_a_default_preset_are_explained_as_defaults(metric: str) -> None:
     with twmd_registry.load(metric) as scorer:
         fields, _, notices = explain_signature(scorer.signature)
         values = scorer.spec.values()
@@ -289,7 +289,7 @@ def test_other_values_show_the_default() -> None:
     with twmd_registry.load("moverscore", transform="linear", ngram=2, layer=5) as scorer:
         values, _, defaults = explained(scorer.signature)
     assert (values["layer"], defaults["layer"]) == ("5", "no, 4-5")
-    # Left out of the signature, because they do nothing, and yet not the default.
+    # Omitted from the signature, because they have no effect, but different from the default.
     assert (values["transform"], defaults["transform"]) == ("linear", "no, inverse")
     assert (values["ngram"], defaults["ngram"]) == ("2", "no, 1")
 

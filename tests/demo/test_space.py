@@ -1,4 +1,4 @@
-"""``twmd setup space build`` and ``push``: a Space's folder, and its upload to a stand-in for the Hub's client."""
+"""``twmd setup space build`` and ``push``: a Space's folder, and its upload to a fake Hub client."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class RefusedError(Exception):
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
-    """Return a client whose Space exists and is private; `files` is what was uploaded, `made` makes the client."""
+    """Return a client whose Space exists and is private; `files` has the uploaded files, `made` creates the client."""
     api: MagicMock = create_autospec(HfApi, instance=True)
     api.create_repo.side_effect = lambda **asked: f"{ADDRESS}{asked['repo_id']}"
     api.space_info.return_value.private = True
@@ -104,7 +104,7 @@ Push: TypeAlias = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def push(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Push:
-    """Push with a token; returns status, output and errors, in which the token may not be."""
+    """Push with a token; returns status, output and errors, which must not contain the token."""
     monkeypatch.delenv("HUGGING_FACE_HUB_TOKEN", raising=False)
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no token"))
 

@@ -100,7 +100,7 @@ def test_evaluator_takes_any_metric_of_an_encoder_and_merges_adapters(metric: st
         task_type=TaskType.FEATURE_EXTRACTION, r=4, init_lora_weights=False, target_modules="all-linear"
     )
     wrapped = get_peft_model(model[0].auto_model, config)
-    if metric == "sbert":  # else the layers alone are PEFT's
+    if metric == "sbert":  # otherwise only the layers are PEFT's
         replace_network(model[0], wrapped)
     adapted = evaluator(model)[f"{metric}_pearson"]
     assert adapted != pytest.approx(plain, abs=1e-4)

@@ -290,7 +290,7 @@ def other_scores(function: Any) -> Any:
 
 
 def metrics(lexical: Iterable[str], about: str, **settings: Any) -> Declare:
-    """Declare ``-m``: metrics of this package in any form, and some of SacreBLEU's."""
+    """Declare ``-m``: metrics of this package in any form, and some SacreBLEU metrics."""
     settings = {"shell_complete": offer([*MetricName, *lexical]), **settings}
     return many("-m --metrics", "METRIC", about, **settings)
 

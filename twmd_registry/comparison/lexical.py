@@ -140,7 +140,7 @@ def label_of(name: str) -> str:
 
 
 def lexical_of_signature(signature: str) -> str | None:
-    """Return the canonical name for a signature of SacreBLEU's; None for any other signature.
+    """Return the canonical name for a SacreBLEU signature; None for any other signature.
 
     >>> lexical_of_signature("BLEU|nrefs:1|case:lc|eff:no|tok:zh|smooth:floor[0.10]|version:2.6.0")
     'bleu;lowercase=yes;tok=zh;smooth=floor;smooth_value=0.10'

@@ -87,7 +87,7 @@ def compare_systems(
     for name, texts in checked:
         if len(texts) != len(references):
             raise InputError(f"system {name} has {len(texts)} texts for {len(references)} segments.")
-    if any(text != [] for text in references):  # else they are compared with their sources
+    if any(text != [] for text in references):  # otherwise they are compared with their sources
         references = check_segments(checked[0][1], references).references
     ours: list[Any] = [
         metric

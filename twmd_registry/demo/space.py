@@ -43,7 +43,7 @@ def card_text(metric: str) -> dict[str, Any]:
 
     `example` has the texts that every card scores. `scores` has the default preset's scores, to three digits, of the
     examples, of `unrelated` texts and of unrelated `words`. `papers` has published correlations times 100, `presets` a
-    line about every preset.
+    line about every preset, which replaces the shared one.
     """
     if metric not in metrics_with_card():
         raise SpecError(f"no card for {metric!r}; {menu(metric, metrics_with_card())}.")
@@ -51,7 +51,8 @@ def card_text(metric: str) -> dict[str, Any]:
         tomllib.loads(_PACKAGE.joinpath(f"data/cards/{name}.toml").read_text(encoding="utf-8"))
         for name in (metric, "shared")
     )
-    return card | shared | {"limitations": card["limitations"] + shared["limitations"]}
+    joined = {"limitations": card["limitations"] + shared["limitations"]}
+    return card | shared | joined | {"presets": shared["presets"] | card.get("presets", {})}
 
 
 def write_card(metric: str) -> str:

@@ -80,7 +80,7 @@ def load_regressor(
 class CrossEncoderRegressor(LoadedModel):
     """A cross-encoder on a device.
 
-    `joints` counts a pair's special tokens that its texts alone do not have; the opening one counts once.
+    `joints` counts a pair's special tokens beyond those of its texts; the opening one counts once.
     """
 
     shortest = 5  # two texts of one token each and three special tokens
@@ -106,7 +106,7 @@ class CrossEncoderRegressor(LoadedModel):
 
     @torch.no_grad()
     def _padding_changes_nothing(self) -> bool:
-        """Return whether short pairs score the same alone and padded together.
+        """Return whether short pairs score the same separately and padded together.
 
         Raises ModelError if they score differently next to a pair of equal length.
         """

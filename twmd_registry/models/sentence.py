@@ -98,7 +98,7 @@ class SentenceEncoder(LoadedModel):
         return super().check_limit(requested or self.own_limit)
 
     def _padding_changes_nothing(self) -> bool:
-        """Return whether texts of different lengths get the same vectors together and alone."""
+        """Return whether texts of different lengths get the same vectors together and separately."""
         words = sorted(self.tokenizer.get_vocab(), key=self.tokenizer.get_vocab().__getitem__)[-8:]
         texts = [" ".join(words[:2]), " ".join(words)]
 

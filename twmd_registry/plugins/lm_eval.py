@@ -33,7 +33,7 @@ RESAMPLES = 1000  # maximum for a standard error; lm_eval's default of 100,000 t
 
 @dataclass
 class PendingPair:
-    """A pair. lm_eval asks for its score or signature (`field`). `corpus_score` fills in the shared results."""
+    """A pair of which lm_eval reads the score or signature (`field`). `corpus_score` fills in the shared results."""
 
     metric: str
     keys: Mapping[str, Any]

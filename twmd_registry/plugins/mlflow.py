@@ -70,7 +70,7 @@ def genai_scorer(
 
 
 def describe(alignment: Alignment) -> str:
-    """Write an alignment in one line: every token of the prediction with the token to which it gives most mass.
+    """Write an alignment in one line: every token of the prediction with the token that gets most of its mass.
 
     >>> from twmd_registry import score
     >>> describe(score(["it rains"], ["it is raining"], "bertscore_centered").explain(0))
@@ -89,7 +89,7 @@ def classic_metric(
 ) -> Any:
     """Create a metric for ``mlflow.models.evaluate``'s ``extra_metrics``. All rows are scored in one call.
 
-    Logs per-row scores and their mean. The run gets the signature as the tag ``twmd.signature.NAME``.
+    Logs per-row scores and their mean. Sets the signature as the run's tag ``twmd.signature.NAME``.
 
     Args:
         metric: As for `genai_scorer`.

@@ -43,7 +43,7 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
     """One metric of the registry as a `torchmetrics.Metric`.
 
     ``update`` keeps texts, and ``compute`` scores all of them together, with the same value as `Scorer.score`. Under
-    ``torch.distributed`` every process gathers all texts in the order of the ranks, and computes the same value. With
+    ``torch.distributed`` every process gathers all texts in rank order, and computes the same value. With
     positions in ``update``, texts are in the data's order, which matters for ``centering=batch``, and segments that a
     sampler repeats to even out the processes count once.
 

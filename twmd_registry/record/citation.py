@@ -66,7 +66,7 @@ def cite(record: Record, form: str, *, digits: int, task: str, dataset: str | No
 
 
 def _entries(citations: Collection[str]) -> str:
-    """Write BibTeX entries for metrics and for this software, each once, in the order of the catalogue."""
+    """Write one BibTeX entry per metric and one for this software, in the order of the catalogue."""
     known = dict.fromkeys([*(metric.citation for metric in CATALOGUE.values()), SACREBLEU])
     return "\n\n".join([*(entry for entry in known if entry in citations), SOFTWARE])
 
@@ -82,7 +82,7 @@ def _describe_system(system: RecordedSystem, digits: int) -> list[dict[str, Any]
 def _describe(system: RecordedSystem, result: SystemScore, digits: int) -> dict[str, Any]:
     segments = result.counts.get("segments", len(result.scores))
     facts = {"system": system.name, "texts": system.texts, "value": result.score, "segments": segments}
-    if result.is_lexical:  # on SacreBLEU's scale to 100, two digits fewer mean the same
+    if result.is_lexical:  # two digits fewer, because SacreBLEU's scale runs to 100
         metric = next(name for name, head in LEXICAL_NAMES.items() if head == result.head)
         score, software = f"{result.score:.{max(digits - 2, 0)}f}", "SacreBLEU"
         _, _, options = (lexical_of_signature(result.signature) or metric).partition(";")

@@ -96,7 +96,7 @@ def make_record(
         references: The references of every segment, if all systems share them.
         seconds: Wall time of scoring.
         device: The device, as in `RunOptions`.
-        comparison: The published table of these systems, with a column per score set and per metric of SacreBLEU's.
+        comparison: The published table of these systems, with a column per score set and per SacreBLEU metric.
 
     Returns:
         The record, with the versions and device of this machine.

@@ -317,7 +317,7 @@ def _check_entry(
     same_texts: bool,
     tolerance: float | None,
 ) -> VerifiedEntry:
-    """Compare recorded scores with those computed again, by our metric or in a cell of SacreBLEU's."""
+    """Compare recorded scores with those computed again, by our metric or in a cell from SacreBLEU."""
     limit = TOLERANCES["float32"] if tolerance is None else tolerance
     problems = [] if same_texts else ["texts: they are not the texts that were scored"]
     now = again if isinstance(again, SystemScore) else None

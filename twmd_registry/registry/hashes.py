@@ -167,7 +167,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def known_name(model: str) -> str:
-    """Return the public name of a model folder with known weights, or else the argument."""
+    """Return the public name of a model folder with known weights, otherwise the argument."""
     known = {EMBEDDED_WEIGHTS: EMBEDDED_MODEL, MULTILINGUAL_WEIGHTS: MULTILINGUAL_MODEL, LARGE_WEIGHTS: LARGE_MODEL}
     weights = weight_files(Path(model)) if os.path.isdir(model) else []  # noqa: PTH112 (Path.is_dir raises for long names)
     return known.get(tensors_sha256(weights), model) if weights else model

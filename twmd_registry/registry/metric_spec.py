@@ -182,7 +182,7 @@ class MetricSpec:
 
     @property
     def members_or_self(self) -> tuple[MetricSpec, ...]:
-        """The members of an ensemble without their weights, or else the specification itself."""
+        """The members of an ensemble without their weights, otherwise the specification itself."""
         return tuple(member.spec for member in self.members) or (self,)
 
     @property

@@ -1,7 +1,7 @@
 """Train regression models on the STS benchmark with sentence-transformers' trainers.
 
-A cross-encoder is trained by the mean squared error on ratings from 0 to 5 (Herbold 2024). A siamese model gets a line
-that maps cosines to ratings.
+A cross-encoder is trained with the mean squared error on ratings from 0 to 5 (Herbold 2024). A siamese model gets a
+line that maps cosines to ratings.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def train_stsb(
 
 
 def _make_model(files: ModelFiles, recipe: Recipe, *, siamese: bool) -> tuple[Any, Any]:
-    """Return sentence-transformers' model of an encoder, and the network inside with the trained weights."""
+    """Return sentence-transformers' model for an encoder, and its network with the trained weights."""
     if siamese:
         network = add_lora(load_bare(files, "float32"), recipe.rank, "all-linear")
         model = load_pipeline(files, network, "float32")
@@ -146,7 +146,7 @@ def _train(model: Any, arguments: Any, data: Mapping[str, RatedSegments], *, sia
         pairs = [list(pair) for pair in zip(*columns["dev"][:2], strict=True)]
         evaluator = CrossEncoderCorrelationEvaluator(pairs, columns["dev"][2], name="dev")
         best = KeepBest(model, "eval_dev_pearson")
-    model.model_card_data.widget = [{}]  # else the library chooses examples for its card, with a progress bar
+    model.model_card_data.widget = [{}]  # otherwise the library chooses examples for its card, with a progress bar
     trainer = trainer_type(
         model=model,
         args=arguments,
