@@ -15,9 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TypeVar
 
 import numpy as np
@@ -27,11 +25,10 @@ from hypothesis import strategies as st
 
 import twmd_registry
 from tests.tiny import WORDS
-from twmd_registry.errors import ModelError, SignatureError, TwmdError
+from twmd_registry.errors import SignatureError, TwmdError
 from twmd_registry.files.compressed import read_content
 from twmd_registry.files.tables import TableRow, detect_form, form_of, read_rows
 from twmd_registry.models.files import find_model
-from twmd_registry.models.q4 import multilingual_folder
 from twmd_registry.models.vectors import WordTable, load_static, read_table
 from twmd_registry.record.content import Record, make_record, parse_record, record_text
 from twmd_registry.registry.metric_spec import AppliedSpec
@@ -48,7 +45,6 @@ SIGNATURES = [str(Signature(AppliedSpec.of(make_spec(name)))) for name in ("twmd
 SIGNATURES += [Signature(AppliedSpec.of(make_spec("twmd", centering="batch")), 2, bs=1000, seed=1).format(short=True)]
 TABLE = b'{"prediction": "a cat", "reference": "the cat", "n": 0.5}\n{"prediction": "b", "references": ["c", "d"]}\n'
 PRESET = b'[mine.shared]\nmodel = "embedded"\nlayer = 3\n[mine.metrics.twmd]\ntemperature = 0.1\nprovenance = "a"\n'
-DATA_FILE = b"E5S1" + struct.pack("<I7ifi", 1, 384, 12, 12, 1536, 250037, 512, 2, 1e-12, 32) + bytes(64)
 VECTORS = b"3 2\nthe 0.5 1\ncat -1 2e-3\nsat 3 4\n"
 
 
@@ -202,19 +198,6 @@ def test_any_safetensors_file_is_a_model_or_an_error(saved_vectors: Path, data: 
 
 
 @OFTEN
-@given(spoilt(DATA_FILE) | st.binary(max_size=200))
-def test_any_data_file_but_the_known_one_is_refused_before_it_is_read(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "e5-small-q4.bin"
-    path.write_bytes(content)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("TWMD_HOME", str(tmp_path / "home"))
-        patched.setattr(metadata, "distribution", lambda _: SimpleNamespace(locate_file=lambda _: path))
-        with pytest.raises(ModelError, match="is not the known data file"):
-            multilingual_folder()
-    assert {path.suffix for path in (tmp_path / "home").rglob("*") if path.is_file()} <= {".lock"}
-
-
-@OFTEN
 @given(spoilt(TABLE) | st.binary(max_size=200), st.sampled_from(["t.jsonl", "t.csv", "t.tsv", "t.parquet", "t"]))
 def test_any_upload_is_rows_or_an_error(content: bytes, name: str) -> None:
     def are_rows(rows: list[TableRow]) -> bool:
@@ -222,12 +205,3 @@ def test_any_upload_is_rows_or_an_error(content: bytes, name: str) -> None:
 
     form = detect_form(name, content, ["prediction"]) or form_of(name)
     check_reading(lambda: read_rows(name, content, form), are_rows)
-
-
-@OFTEN
-@given(spoilt(gzip.compress(TABLE)))
-def test_any_packed_file_is_read_or_an_error(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "table.jsonl.gz"
-    path.write_bytes(content)
-    packed = content.startswith(b"\x1f\x8b")
-    check_reading(lambda: read_content(path), lambda found: found == (gzip.decompress(content) if packed else content))
