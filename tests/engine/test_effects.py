@@ -1,4 +1,4 @@
-"""Everything that is documented as an option has an effect: keys of every metric, run options, arguments."""
+"""Every key of every metric moves scores, and progress counts segments."""
 
 from __future__ import annotations
 

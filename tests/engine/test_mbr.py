@@ -1,4 +1,4 @@
-"""`mbr`: utilities and choices equal those of calls of `score`, and every candidate is encoded once."""
+"""`mbr`: utilities and choices equal those of calls of `score`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Significance tests against another formula, all swaps, and uniform p-values."""
+"""Significance tests against another formula and all swaps."""
 
 from __future__ import annotations
 

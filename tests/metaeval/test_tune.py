@@ -1,4 +1,4 @@
-"""The grid of settings, mean correlations against separate scorers, and the time estimate."""
+"""The grid of settings, and mean correlations against separate scorers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of alignments: their content, that no label meets another, and errors."""
+"""Pictures of alignments: their content, and errors."""
 
 from __future__ import annotations
 

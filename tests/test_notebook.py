@@ -1,4 +1,4 @@
-"""The repository: a notebook that runs, and well-formed workflows and templates."""
+"""The notebook's outputs are those of its cells."""
 
 from __future__ import annotations
 
