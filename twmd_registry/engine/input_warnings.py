@@ -104,7 +104,7 @@ def warn_about_texts(pairs: Pairs, models: Sequence[tuple[TextFacts, bool]], row
 
 
 def warn_about_blanks(segments: Segments) -> None:
-    """Warn about texts without a character in a call of SacreBLEU's metrics alone, which score them in silence."""
+    """Warn about empty texts in a call with only SacreBLEU's metrics, which score them without a warning."""
     pairs = make_pairs(segments)
     blank = np.array(list(map(is_blank, pairs.texts)))
     if blank.any():

@@ -1,4 +1,4 @@
-"""Passes of the encoder that several requests share, each with the scores, counts and warnings that it has alone."""
+"""Score several requests in one pass of the encoder, with the scores, counts and warnings of separate passes."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from twmd_registry.progress import split_progress
 from twmd_registry.tensors import TextFacts
 
 PASS_LETTERS = 250_000
-"""Letters of the requests that share a pass: 1,000 pairs of news sentences, and some seconds on two cores."""
+"""Maximum characters of the requests in a pass: 1,000 pairs of news sentences, a few seconds on two cores."""
 WAIT = 0.02
-"""Seconds for which the first pair of a pass waits for others."""
+"""Seconds that the first pair of a pass waits for others."""
 T = TypeVar("T")
 
 
 class Outcome(NamedTuple):
-    """A request's scores, or the error that refuses its texts, and the warnings about them."""
+    """A request's scores, or the error about its texts, and the warnings."""
 
     result: ScoreSet | TwmdError
     warnings: list[str]
 
 
 class Request(NamedTuple):
-    """A request's texts, and what makes the answer of their scores."""
+    """A request's texts, and the function that turns their scores into the answer."""
 
     segments: Segments
     answer: Callable[[ScoreSet], Any]
 
 
 class PerProcess(Generic[T]):
-    """A value that every process makes for itself: a fork has no thread of its parent's pool, and must not answer its
-    parent's requests. Pickles and deep copies make their own value, too.
+    """A value that every process creates for itself: a fork has no thread of its parent's pool, and must not answer its
+    parent's requests. Pickles and deep copies create their own value, too.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:
-        """Store what makes the value, when it is first needed."""
+        """Store the function that creates the value on first use."""
         self._make, self._values = make, dict[int, T]()
 
     def get(self) -> T:
@@ -58,12 +58,12 @@ class PerProcess(Generic[T]):
             return self._values.setdefault(process, self._make())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what makes the value, not the value."""
+        """Pickle the function that creates the value, not the value."""
         return type(self), (self._make,)
 
 
 def scoring_thread() -> PerProcess[ThreadPoolExecutor]:
-    """Return a pool of one thread, which starts with the first request."""
+    """Return a pool of one thread, which starts at the first request."""
     return PerProcess(partial(ThreadPoolExecutor, 1, "scorer"))
 
 
@@ -87,7 +87,7 @@ class SharedPass:
         self.scores = cache(self._score)
 
     def _score(self, *group: Backend) -> PairScores | None:
-        """Score the pairs of all requests; None if that fails or warns, as one of the requests may do alone."""
+        """Score the pairs of all requests; None if that fails or warns, because only one request may be the cause."""
         with collect_warnings() as held:
             try:
                 scores = score_pairs(group, self.pairs, split_progress(None, 0, stages=1))
@@ -99,10 +99,10 @@ class SharedPass:
 
 
 class _PartOfPass(Hooks):
-    """Hooks of one request: its pairs were scored by the pass, unless that failed or warned."""
+    """Hooks of one request, which take its scores from the pass, unless the pass failed or warned."""
 
     def __init__(self, shared: SharedPass, number: int) -> None:
-        """Store the pass, and the number of the request in it."""
+        """Store the pass and the request's index in it."""
         self.shared, self.number = shared, number
 
     def known(self, group: Sequence[Backend], pairs: Pairs) -> PairScores | None:
@@ -116,8 +116,8 @@ class _PartOfPass(Hooks):
 
 
 def score_together(scorer: Scorer, tasks: Sequence[Segments]) -> list[Outcome]:
-    """Score the texts of several requests in one pass of the encoder; no score may depend on its neighbours. Returns
-    for every request its score alone, up to rounding (1e-6).
+    """Score several requests in one pass of the encoder; no score may depend on other pairs. Each request gets the
+    scores of a separate pass, up to rounding (1e-6).
     """
     shared = SharedPass(tasks) if len(tasks) > 1 else None
     outcomes: list[Outcome] = []
@@ -133,13 +133,13 @@ def score_together(scorer: Scorer, tasks: Sequence[Segments]) -> list[Outcome]:
 
 
 def check_keeps_rows(scorer: Scorer) -> None:
-    """Raise SpecError for a scorer that leaves out rows, where a framework needs a score of each."""
+    """Raise SpecError if a scorer leaves out rows: the framework needs a score of each."""
     if scorer.options.drop_missing:
         raise SpecError("drop_missing leaves out rows, and this framework scores each: fill in what is missing.")
 
 
 def check_needs_no_sources(scorer: Scorer) -> None:
-    """Raise SpecError for a scorer that compares with sources, where a framework passes none, or leaves out rows."""
+    """Raise SpecError if a scorer compares with sources, which the framework does not pass, or leaves out rows."""
     check_keeps_rows(scorer)
     against = next((member.requested.against for member in scorer.members if member.requested.against), None)
     if against:
@@ -148,9 +148,9 @@ def check_needs_no_sources(scorer: Scorer) -> None:
 
 
 class Batcher:
-    """Scores pairs that a framework or a service passes one by one: while one pass of the model runs, others are
-    `waiting`, and the next takes all of them, where passes are `shared`: no score depends on a pair's neighbours, or on
-    sources, which passes do not hold. It can be forked, pickled and copied: each copy has a queue of its own.
+    """Scores pairs that a framework or a service passes one by one. While one pass of the model runs, new pairs are
+    `waiting`. The next pass takes all of them if passes are `shared`, that is, if no score depends on other pairs or on
+    sources. A batcher can be forked, pickled and copied: each copy has its own queue.
     """
 
     def __init__(
@@ -159,9 +159,9 @@ class Batcher:
         pool: PerProcess[ThreadPoolExecutor] | None = None,
         score: Callable[[Scorer, Sequence[Segments]], Sequence[Outcome]] | None = None,
     ) -> None:
-        """Store the scorer and its pool. Batchers that share a pool of one thread take turns in the order of arrival;
-        `score` makes a pass, as `score_together`. Without a pool, requests come from a framework's threads, and a pass
-        waits some time for them; raises `SpecError` where passes cannot be shared.
+        """Store the scorer and its pool. Batchers that share a pool of one thread take turns in the order of arrival.
+        `score` replaces `score_together`. Without a pool, requests come from a framework's threads, and a pass waits
+        briefly for them; this raises `SpecError` if passes cannot be shared.
         """
         check_keeps_rows(scorer)
         against = any(member.requested.against for member in scorer.members)
@@ -177,11 +177,12 @@ class Batcher:
 
     @property
     def waiting(self) -> dict[Future[Any], Request]:
-        """The requests of this process that no pass has taken yet, by their futures."""
+        """The requests of this process that no pass has taken yet, by future."""
         return self._waiting.get()
 
     def submit(self, segments: Segments, make: Callable[[ScoreSet], Any]) -> Future[Any]:
-        """Return the future of what `make` makes of the scores, in the pool's thread, and of the warnings.
+        """Return the future of the answer, which `make` builds from the scores in the pool's thread, and of the
+        warnings.
 
         A request whose future is cancelled leaves the queue.
         """
@@ -219,7 +220,7 @@ class Batcher:
                 answer.set_exception(error)
 
     def score(self, prediction: str, references: str | Sequence[str]) -> ScoreSet:
-        """Score a pair, as it is scored alone, with the errors of `Scorer.score`."""
+        """Score a pair as `Scorer.score` does, with the same errors and warnings."""
         scores: ScoreSet
         scores, notices = self.submit(check_segments([prediction], [references]), lambda scores: scores).result()
         for notice in notices:
