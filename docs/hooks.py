@@ -43,7 +43,7 @@ def section(command: click.Command, path: str) -> Iterator[str]:
     for option in command.params:
         if isinstance(option, click.Option):
             names = ", ".join(f"`{name}`" for name in option.opts)
-            metavar = "" if option.is_flag else f" `{option.make_metavar(context)}`"
+            metavar = "" if option.is_flag else f" `{option.make_metavar(context).strip('[]')}`"
             yield row(f"{names}{metavar}", getattr(option, "help", None) or "")
     examples = [line for line in str(command.epilog or "").splitlines() if line.startswith(("twmd", "cat"))]
     if examples:
@@ -83,8 +83,8 @@ def language_rows() -> Iterator[str]:
 
 
 def row(*cells: str) -> str:
-    """Return a row of a table; brackets in it are no links."""
-    escaped = (" ".join(cell.split()).replace("|", "\\|").replace("[", "\\[") for cell in cells)
+    """Return a row of a table; outside of code, bars in it end no cell and brackets are no links."""
+    escaped = (re.sub(r"(`[^`]*`)|([|\[])", lambda m: m[1] or f"\\{m[2]}", " ".join(cell.split())) for cell in cells)
     return f"| {' | '.join(escaped)} |"
 
 

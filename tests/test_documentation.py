@@ -58,7 +58,7 @@ def test_pages_build_as_a_site_without_a_warning(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=quiet)
     assert done.returncode == 0, done.stderr
     pages = {path.stem for path in DOCS.glob("*.md")} - {"index"}
-    built = {page: tmp_path.joinpath("site", page, "index.html").read_text(encoding="utf-8") for page in pages}
+    built = {page: tmp_path.joinpath("site", f"{page}.html").read_text(encoding="utf-8") for page in pages}
     commands = [path for path, command in all_commands() if not isinstance(command, click.Group)]
     assert [path for path in commands if f'id="{path.replace(" ", "-")}"' not in built["command-line"]] == []
     assert all(f"<code>{key}</code>" in built["keys-and-signatures"] for key in KEYS)
