@@ -423,7 +423,7 @@ def test_record_verifies_and_version_and_device_differences_are_printed(scored: 
     record = twmd_registry.read_record("out.json")
     environment = record.environment | {"torch": "1.0", "device": "cuda (something)"}
     twmd_registry.write_record(dataclasses.replace(record, environment=environment), "out.json")
-    status, out, _ = run(VERIFY)
+    status, out, _ = run("verify out.json ref.txt -i b.txt a.txt")  # known by their names
     assert (status, out.count("agrees  ")) == (0, 6)
     assert out.endswith("6 of 6 results reproduced.\n")
     assert max(map(len, out.splitlines())) <= WIDTH

@@ -72,6 +72,9 @@ def verify_command(arguments: Arguments) -> int:
         hint = "name the documents as before, with --doc-column NAME or --docs FILE"
         raise SpecError(f"{arguments.what}: with align=sentences, a document's rows were scored as one text: {hint}.")
     tasks = read_tasks(arguments, join_documents=join_documents)
+    order = [system.name for system in record.systems]
+    if sorted(order) == sorted({task.name for task in tasks}):  # by name, in whatever order the files come
+        tasks.sort(key=lambda task: order.index(task.name))
     from twmd_registry.record.verify import verify_record
 
     texts = [(task.predictions, task.references if any(task.references) else None, task.sources) for task in tasks]
