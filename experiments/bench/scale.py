@@ -36,7 +36,7 @@ def main() -> None:
     small, large = run(PAIRS // 5, workers), run(PAIRS, workers)
     pace = (large.rows - small.rows) / (large.seconds - small.seconds)
     print(f"{machine()}; {workers} workers of one thread; {large.environments[0]['device']}")
-    print(large.metrics[0].signature)
+    print(*(metric.signature for metric in large.metrics.values()))
     print(
         f"{small.rows:,} pairs: {small.seconds:.1f} s; {large.rows:,} pairs: {large.seconds:.1f} s; start "
         f"{large.seconds - large.rows / pace:.1f} s"

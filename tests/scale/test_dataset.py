@@ -17,9 +17,9 @@ from tests import tiny
 from tests.conftest import Run
 from tests.scale.segments import assert_like_one_machine, draw_segments, scorers, write_jsonl
 from twmd_registry import load
+from twmd_registry.comparison.cells import SystemScore
 from twmd_registry.errors import InputError, MissingExtraError, ModelError, SpecError, TwmdError
 from twmd_registry.files.tables import Columns
-from twmd_registry.record.dataset import DatasetScore
 from twmd_registry.scale import ScoredDataset, dataset, runner, score_dataset
 from twmd_registry.scale.dataset import ScoringJob
 
@@ -110,8 +110,8 @@ def test_ray_of_a_cluster_is_joined_and_one_that_cannot_start_is_an_error() -> N
 
 
 def test_command_prints_scores_and_counts(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    metric = DatasetScore("twmd|...", {}, {}, "twmd", 0.51239, {}, {})
-    record = ScoredDataset("", (), {}, rows=3, rejected=1, metrics=(metric,), warnings={}, environments=(), seconds=1)
+    metric = {"twmd": SystemScore(0.51239, {}, (), {}, signature="twmd|...")}
+    record = ScoredDataset("", (), {}, rows=3, rejected=1, metrics=metric, warnings={}, environments=(), seconds=1)
     score_files = create_autospec(runner.score_files, return_value=record)
     monkeypatch.setattr(runner, "score_files", score_files)
     path = write_jsonl(tmp_path / "rows.jsonl", SEGMENTS)

@@ -108,9 +108,9 @@ def test_run_that_failed_three_times_loses_and_doubles_nothing(tmp_path: Path, m
     (rejected,) = pq.read_table(sorted((out / "_rejected").glob("*.parquet")), partitioning=None).to_pylist()
     assert "empty list of references" in rejected["rejected"]
     assert (record.rows, record.rejected, [file["name"] for file in record.inputs]) == (23, 1, ["a.jsonl", "b.jsonl"])
-    (metric,) = record.metrics
+    ((column, metric),) = record.metrics.items()
     assert abs(metric.score - sum(row["twmd"] for row in rows) / 23) < 1e-9
-    assert (metric.column, metric.counts["segments"], "nrefs:var" in metric.signature) == ("twmd", 23, True)
+    assert (column, metric.counts["segments"], "nrefs:var" in metric.signature) == ("twmd", 23, True)
     assert json.loads((out / "record.json").read_text(encoding="utf-8")) == json.loads(record.to_json())
     assert not (tmp_path / "out.checkpoint").exists()
     with pytest.warns(TwmdWarning, match="could not be scored"):

@@ -313,7 +313,7 @@ def _score_on_ray(arguments: Arguments) -> int:
         print(record.to_json().rstrip("\n"))
         return 0
     digits = 4 if arguments.width is None else arguments.width
-    for metric in record.metrics:
+    for metric in record.metrics.values():
         print(f"{metric.signature} = {metric.score:.{digits}f}")
     print(f"rows scored: {record.rows}, rejected: {record.rejected}, in {arguments.output}")
     return 0

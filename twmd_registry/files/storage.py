@@ -6,8 +6,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import takewhile
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import FileError, MissingExtraError
@@ -98,10 +96,3 @@ def _find_files(pattern: str) -> list[StoredFile]:
         StoredFile(filesystem, name, scheme + name, int(info.get("size") or 0), str(info.get("mtime") or ""))
         for name, info in about.items()
     ]
-
-
-def short_names(files: Sequence[StoredFile]) -> list[str]:
-    """Return the names of files without their common folder."""
-    folders = [Path(file.path).parent.parts for file in files]
-    common = len(list(takewhile(lambda names: len(set(names)) == 1, zip(*folders, strict=False))))
-    return ["/".join(Path(file.path).parts[common:]) for file in files]

@@ -8,14 +8,16 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
+from twmd_registry.comparison.cells import SystemScore
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import InputError
 from twmd_registry.record.content import digest_of, environment, spec_keys
 from twmd_registry.registry.names import OUTPUTS
 from twmd_registry.registry.signature import Signature, parse_signature
 
+Hashes = dict[str, tuple[str, ...]]
 FORMAT = "twmd-dataset-record"
 FORMAT_VERSION = 1
 SUMMARY = "batch_summary"
@@ -24,52 +26,18 @@ _MAX_WARNINGS = 10
 """Maximum number of warnings that are recorded; the most common come first."""
 
 
-class ScoredColumn(NamedTuple):
-    """The column of a metric's scores, with its signature and the hashes that `ScoreSet` has."""
-
-    name: str
-    signature: str
-    hashes: dict[str, tuple[str, ...]]
-
-    def sides(self, present: Iterable[str]) -> dict[str, str]:
-        """Return the columns of precision, recall and F1 that are present."""
-        return {str(side): name for side in OUTPUTS if (name := f"{self.name}_{side}") in present}
-
-
-@dataclass(frozen=True)
-class DatasetScore:
-    """The mean score of a data set by one metric.
-
-    Attributes:
-        signature: The signature, with the number of references.
-        keys: Its keys, as text.
-        hashes: As in `ScoreSet`.
-        column: The output column with the scores.
-        score: The mean score.
-        sides: Mean precision, recall and F1 of a two-sided metric; empty for others.
-        counts: As in `Counts`, summed over batches. A text in two batches counts as two distinct texts.
-    """
-
-    signature: str
-    keys: dict[str, str]
-    hashes: dict[str, tuple[str, ...]]
-    column: str
-    score: float
-    sides: dict[str, float]
-    counts: dict[str, int]
-
-
 @dataclass(frozen=True)
 class ScoredDataset:
     """The record of a finished run, ``record.json``. The Parquet files in its folder hold every row's scores.
 
     Attributes:
         created: Date and time in UTC, ISO 8601.
-        inputs: The files, with name (without their common folder) and bytes.
+        inputs: The files, with name (without the folder) and bytes.
         columns: The columns of the predictions and the references, and whether TSV was quoted.
         rows: Rows that were scored.
         rejected: Rows that could not be scored.
-        metrics: The mean scores by metric.
+        metrics: The mean scores, by the column of the scores. `SystemScore.counts` are summed over batches: a text in
+            two batches counts as two distinct texts.
         warnings: Warnings with their number of batches, the most common first.
         environments: The distinct environments of the workers.
         seconds: Wall time of the last run.
@@ -80,7 +48,7 @@ class ScoredDataset:
     columns: dict[str, Any]
     rows: int
     rejected: int
-    metrics: tuple[DatasetScore, ...]
+    metrics: dict[str, SystemScore]
     warnings: dict[str, int]
     environments: tuple[dict[str, str], ...]
     seconds: float
@@ -88,6 +56,8 @@ class ScoredDataset:
     def to_json(self) -> str:
         """Return the content of ``record.json``."""
         content: dict[str, Any] = {"format": FORMAT, "format_version": FORMAT_VERSION} | asdict(self)
+        for column, score in content["metrics"].items():
+            content["metrics"][column] = {name: value for name, value in score.items() if value not in (None, (), {})}
         return json.dumps(content | {"sha256": digest_of(content)}, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -98,11 +68,18 @@ def summarise(scores: Sequence[ScoreSet], warnings: Sequence[str], device: str) 
 
 
 def make_dataset_record(
-    metrics: Sequence[ScoredColumn], tables: Iterable[tuple[Any, bool]], started: float, **about: Any
+    metrics: Sequence[tuple[str, str, Hashes]], tables: Iterable[tuple[Any, bool]], started: float, **about: Any
 ) -> ScoredDataset:
-    """Make the record of all tables of scores (`pyarrow.Table`), each with whether its rows were rejected.
+    """Make the record of a data set.
 
-    Raises InputError if no row was scored.
+    Args:
+        metrics: For every metric the column of its scores, the signature, and the hashes that `ScoreSet` has.
+        tables: All tables of scores (`pyarrow.Table`), each with whether its rows were rejected.
+        started: The start of the run, by `time.perf_counter`.
+        about: `inputs` and `columns` of the record.
+
+    Raises:
+        InputError: No row was scored.
     """
     rows, rejected, sums = 0, 0, Counter[str]()
     messages, environments = Counter[str](), dict[str, None]()
@@ -121,17 +98,17 @@ def make_dataset_record(
             sums.update({name: float(table[name].to_numpy().sum()) for name in table.column_names if name != SUMMARY})
     if not rows:
         raise InputError(f"none of {rejected} rows could be scored.")
-    scores = []
-    for metric, nrefs, count in zip(metrics, numbers, counts, strict=True):
-        whole = Signature(parse_signature(metric.signature).spec, nrefs.pop() if len(nrefs) == 1 else "var")
-        sides = {side: sums[name] / rows for side, name in metric.sides(sums).items()}
-        mean = sums[metric.name] / rows
-        scores.append(DatasetScore(str(whole), spec_keys(whole), metric.hashes, metric.name, mean, sides, dict(count)))
+    means, scores = {name: total / rows for name, total in sums.items()}, dict[str, SystemScore]()
+    for (column, signature, hashes), nrefs, count in zip(metrics, numbers, counts, strict=True):
+        whole = Signature(parse_signature(signature).spec, nrefs.pop() if len(nrefs) == 1 else "var")
+        sides = {str(side): means[name] for side in OUTPUTS if (name := f"{column}_{side}") in means}
+        facts: dict[str, Any] = {"signature": str(whole), "keys": spec_keys(whole), "hashes": hashes}
+        scores[column] = SystemScore(means[column], sides, (), dict(count), **facts)
     return ScoredDataset(
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         rows=rows,
         rejected=rejected,
-        metrics=tuple(scores),
+        metrics=scores,
         warnings=dict(messages.most_common(_MAX_WARNINGS)),
         environments=tuple(map(json.loads, environments)),
         seconds=round(time.perf_counter() - started, 3),

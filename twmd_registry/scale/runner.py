@@ -16,10 +16,10 @@ from twmd_registry.engine.result import merge_hashes
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, SpecError, TwmdError
 from twmd_registry.files.arrow import ROW, check_first_rows
-from twmd_registry.files.storage import StoredFile, find_filesystem, list_tables, short_names
+from twmd_registry.files.storage import StoredFile, find_filesystem, list_tables
 from twmd_registry.files.tables import Columns
 from twmd_registry.messages import warn
-from twmd_registry.record.dataset import SUMMARY, ScoredColumn, ScoredDataset, make_dataset_record
+from twmd_registry.record.dataset import SUMMARY, ScoredDataset, make_dataset_record
 from twmd_registry.scale.dataset import (
     PLACE,
     REJECTS,
@@ -89,14 +89,14 @@ def score_files(
     scored = []
     for name, scorer in zip(names_of(scorers), scorers, strict=True):
         hashes = merge_hashes(member.backend.hashes for member in scorer.members)
-        scored.append(ScoredColumn(name, scorer.signature, hashes))
+        scored.append((name, scorer.signature, hashes))
         scorer.close()  # from here on only workers use models
     folder = _Folder(output)
     settings = {"signatures": job.signatures, "columns": columns, "inputs": [file[2:] for file in found]}
     if not folder.prepare(json.dumps(settings, indent=1), resume=resume):
         with _on_ray():
             _run(job, found, folder, make_pool(num_workers, num_gpus, scorers[0].options.device))
-    inputs = tuple({"name": name, "bytes": file.bytes} for name, file in zip(short_names(found), found, strict=True))
+    inputs = tuple({"name": file.path.rpartition("/")[2], "bytes": file.bytes} for file in found)
     tables = folder.tables([*columns_of(scorers), SUMMARY])
     record = make_dataset_record(scored, tables, started, inputs=inputs, columns=columns._asdict())
     folder.write(RECORD, record.to_json())
