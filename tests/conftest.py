@@ -70,7 +70,7 @@ def shared(name: str) -> Path:
     """Return a file of the public data next to the checkout; skip the test if it is missing."""
     path = SHARED / name
     if not path.exists():
-        pytest.skip(f"public data not here: {name}")
+        pytest.skip(f"public data missing: {name}")
     return path
 
 

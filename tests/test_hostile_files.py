@@ -1,4 +1,4 @@
-"""Malicious files: false headers of safetensors, and names that lead out of a folder."""
+"""Malicious files: false safetensors headers, and names that lead outside a folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from twmd_registry.registry.own_presets import add_preset
 
 
 def packed(header: Any, content: bytes = bytes(64)) -> bytes:
-    """Return a file of safetensors with a header."""
+    """Return a safetensors file with a header."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + content
 

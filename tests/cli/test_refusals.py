@@ -154,7 +154,7 @@ DATA = [
     ("score -i good.txt --src poor.txt -m chrf", "chrf needs references"),
     ("score -i good.txt --src poor.txt", "twmd compares predictions with"),
     (f"{SCORE} {AGAINST}", "pass sources, one per prediction"),
-    (f"score -i good.txt --src hyp.csv {AGAINST}", "no text in a column source"),
+    (f"score -i good.txt --src hyp.csv {AGAINST}", "its column source is missing or empty"),
     (f"{SCORE} --docs short.docs", "short.docs has 2 lines"),
     (f"{SCORE} --docs odd.docs", "odd.docs, row 2: expected a domain"),
     ("score ref.txt -i hole.jsonl --doc-column talk", "row 2: expected a name as talk"),

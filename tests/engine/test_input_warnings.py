@@ -47,12 +47,12 @@ def test_letters_are_counted_by_unicode_script(text: str, scripts: dict[str, int
         (MetricName.ENSEMBLE, "multilingual"),
     ],
 )
-def test_text_in_another_script_is_refused_with_script_row_and_way_out(metric: MetricName, presets: str) -> None:
+def test_text_in_another_script_is_refused_with_script_row_and_remedy(metric: MetricName, presets: str) -> None:
     texts = [*ENGLISH, HAN * 8]
     message = (
         r"1\d(?:\.\d)?% of the letters are in scripts that sentence-transformers/all-MiniLM-L6-v2 does not read, "
         r"mostly Han \(first: predictions\[2\]\); it was made for en: use a model that reads Han "
-        rf"\(preset {presets}\), or score anyway by any_language=True"
+        rf"\(preset {presets}\), or score anyway with any_language=True"
     )
     with pytest.raises(InputError, match=message):
         twmd_registry.score(texts, [*ENGLISH, "A cat sleeps"], metric)

@@ -153,7 +153,7 @@ def advise(message: str) -> str:
     return replace_advice(_READS.sub(offer, message), _ADVICE)
 
 
-_READS = re.compile(r": use a model that reads \w+(?: \(preset (?P<presets>[^)]*)\))?, or score anyway by [^.]*\.")
+_READS = re.compile(r": use a model that reads \w+(?: \(preset (?P<presets>[^)]*)\))?, or score anyway with [^.]*\.")
 _ADVICE = {
     "; 'twmd align' draws up to 200.": ".",
     "see the preset multilingual-source of twmd.": "choose the preset multilingual-source.",

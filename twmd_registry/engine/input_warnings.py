@@ -243,7 +243,7 @@ def check_scripts(
         fit = sorted(preset.name for preset in others if foreign[0] in preset.scripts)
         if preset.strict and strict:
             use = f"use a model that reads {foreign[0]}" + (f" (preset {', '.join(fit)})" if fit else "")
-            raise InputError(f"{problem}: {use}, or score anyway by any_language=True (--any-language).")
+            raise InputError(f"{problem}: {use}, or score anyway with any_language=True (--any-language).")
         warn(f"{problem}: these scores are not reliable.")
     return letters
 

@@ -153,7 +153,7 @@ def read_references(files: Sequence[TextFile], columns: Columns) -> list[list[st
 def read_sources(file: TextFile) -> list[str]:
     """Return the texts of a ``--src`` file: its lines, or a table's column ``source``."""
     if not (texts := file.sources() or file.texts(file.lines)):
-        raise FileError(f"{file.name}: no text in a column source.")
+        raise FileError(f"{file.name}: its column source is missing or empty.")
     if empty := [str(i) for i, text in enumerate(texts, 1) if is_blank(text)]:
         warn(f"{file.name} has no text in {len(empty)} rows, the first of them row {empty[0]}.")
     return texts

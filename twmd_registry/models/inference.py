@@ -289,10 +289,10 @@ class LoadedModel:
                     if all(bool(x.sum().isfinite() or x.isfinite().all()) for x in forward(order[:size])):
                         order, batches = order[size:], batches + 1
                         continue
-                    way_out = "its weights are damaged"
+                    cause = "its weights are damaged"
                     if self.dtype != "float32":
-                        way_out = f"dtype={self.dtype} may be too small for it: try float32"
-                    raise NotFiniteError(f"model {self.files.label} gives numbers that are not finite; {way_out}.")
+                        cause = f"dtype={self.dtype} may be too small for it: try float32"
+                    raise NotFiniteError(f"model {self.files.label} gives numbers that are not finite; {cause}.")
                 except (RuntimeError, MemoryError) as error:
                     if not is_out_of_memory(error):
                         raise

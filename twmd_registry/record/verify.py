@@ -207,7 +207,7 @@ def _differences(
     recorded, current = record.environment, environment(device)
     for name in sorted(name for name in recorded.keys() | current.keys() if recorded.get(name) != current.get(name)):
         kind = "device" if name in {"device", "threads", "platform"} else "versions"
-        yield f"{kind}: {name} is {current.get(name, 'not here')}, was {recorded.get(name, 'not recorded')}"
+        yield f"{kind}: {name} is {current.get(name, 'missing')}, was {recorded.get(name, 'not recorded')}"
 
 
 def _readable(record: Record) -> list[tuple[SystemScore, Signature]]:

@@ -181,7 +181,7 @@ class Service:
 
 
 _ADVICE = {
-    "score anyway by any_language=True (--any-language)": "start the service with --any-language",
+    "score anyway with any_language=True (--any-language)": "start the service with --any-language",
 }
 """Advice for Python and the command line, and its replacement for a client."""
 

@@ -1,4 +1,4 @@
-"""Learning from rated sets: parts, z-scores, errors, batches, losses, and resuming."""
+"""Learning from rated sets: splits, z-scores, errors, batches, losses, and resuming."""
 
 from __future__ import annotations
 
