@@ -21,10 +21,9 @@ from twmd_registry.comparison.text_table import TextTable, as_report
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated
-from twmd_registry.metaeval.agreement import agreement, permutation, rank_metrics, williams_by_part
+from twmd_registry.metaeval.agreement import agreement, permutation, williams_by_part
 from twmd_registry.metaeval.side_by_side import score_lexically
 from twmd_registry.metaeval.study import SYSTEM, Study, StudyResult, run_study
-from twmd_registry.registry.names import Statistic
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
 
@@ -94,22 +93,6 @@ def test_result_prints_its_tables_and_signatures(result: StudyResult) -> None:
             as_report([TextTable("r", ("metric", label), [(label, "0.5")])], [label], form) for label in (name, safe)
         )
         assert shown == expected
-
-
-def test_soft_pairwise_accuracy_is_tested_and_orders_metrics() -> None:
-    item = [f"{name}{k}" for k, name in enumerate("abc") for _ in range(2)]
-    rated = RATED._replace(group=["x"] * 6, item=item, system=["s", "t"] * 3)
-    study = replace(PLAIN, content=content_of(rated), level=SYSTEM, statistics=("spa",), trials=9)
-    result = run_study(study, rated, RunOptions())
-    spa: Statistic = "spa"
-    values = [results[spa].value for results in result.agreements]
-    assert values == [agreement("spa", metric.scores, rated, resamples=0).value for metric in result.scored]
-    scores = [metric.scores for metric in result.scored]
-    assert [ranks[spa] for ranks in result.ranks] == rank_metrics(scores, values, rated, "spa", trials=9)
-    _, header, rows = result.tables["spa"]
-    assert header[:6] == ("metric", "spa", "95% interval", "rank", "p (better)", "accuracy")
-    assert [float(row[1]) for row in rows] == sorted((round(value, 3) for value in values), reverse=True)
-    assert result.as_dict()["metrics"][0]["ranks"] == {"spa": result.ranks[0][spa]}
 
 
 def test_sacrebleu_metrics_are_scored_and_tested_with_ours() -> None:
