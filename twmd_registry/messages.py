@@ -72,8 +72,8 @@ def menu(word: str, choices: Iterable[object]) -> str:
     word, names = word.strip("'"), [str(choice) for choice in choices]
     longer = [choice for choice in names if len(word) > 2 and word.lower() in choice.lower()]
     close = longer or difflib.get_close_matches(word, names, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{hint}Choices: {', '.join(names)}"
+    hint = f"did you mean {close[0]!r}? Choices" if close else "choices"
+    return f"{hint}: {', '.join(names)}"
 
 
 def visible(text: str) -> str:

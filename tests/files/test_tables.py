@@ -120,7 +120,7 @@ def test_header_is_the_first_row_that_is_not_blank(form: str, sign: str, blank: 
     assert [row.values for row in rows] == [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]
     assert [row.number for row in rows] == [header + 1, header + 3]
     assert rows[1].where == f"rows, row {header + 3} (row {header} is the header)"
-    with pytest.raises(FileError, match=rf"^rows, row {header} \(the header\): no column 'c'; Choices: a, b\.$"):
+    with pytest.raises(FileError, match=rf"^rows, row {header} \(the header\): no column 'c'; choices: a, b\.$"):
         rows[0].take("c")
     table = opened(content, form)
     assert [values for _, values in table.records() if values is not None] == [row.values for row in rows]

@@ -91,8 +91,8 @@ def test_ratings_of_data_to_text_and_of_summaries_are_read(tmp_path: Path) -> No
     ("read", "row", "words"),
     [
         (read_data_to_text, utterance(quality="good"), "row 1, quality: expected a rating, .*, not 'good'"),
-        (read_data_to_text, {"id": "0", "quality": 1}, "row 1: no column 'prediction'; Choices: id, quality"),
-        (read_summeval, summary({"relevance": 3}, {"fluency": 3}), "row 1, expert 2: no column 'relevance'; Choices"),
+        (read_data_to_text, {"id": "0", "quality": 1}, "row 1: no column 'prediction'; choices: id, quality"),
+        (read_summeval, summary({"relevance": 3}, {"fluency": 3}), "row 1, expert 2: no column 'relevance'; choices"),
         (read_summeval, summary(expert_annotations=3), "row 1: expected a list of .* as expert_annotations, not 3"),
     ],
 )
@@ -112,7 +112,7 @@ def test_summaries_have_the_requested_rating(tmp_path: Path) -> None:
     assert (rated.item, rated.system, rated.ratings.tolist()) == (["d1"], ["s1"], [2.5])
     assert rated.references == [["A cat sits.", "It sits."]]
     assert read_summaries(lines(tmp_path, RATED_SUMMARY | {"ratings": {"recall": 1}})).ratings.tolist() == [1.0]
-    with pytest.raises(FileError, match=r"row 1: .*,rating=NAME; Choices: fluency, relevance"):
+    with pytest.raises(FileError, match=r"row 1: .*,rating=NAME; choices: fluency, relevance"):
         read_summaries(lines(tmp_path, both))
     with pytest.raises(FileError, match="'recal'"):
         read_summaries(lines(tmp_path, RATED_SUMMARY | {"ratings": {"recall": 1}}), "recal")
@@ -143,7 +143,7 @@ def write_tac(folder: Path, **changes: Any) -> Path:
     ("content", "words"),
     [
         ("[]", "expected a JSON object of topics"),
-        ('{"D1": {"references": [{"text": ["One."]}]}}', "D1: no column 'annotations'; Choices: references"),
+        ('{"D1": {"references": [{"text": ["One."]}]}}', "D1: no column 'annotations'; choices: references"),
         ('{"D1": {"references": [{"text": ["One.", 2]}]}}', "D1, reference 1: expected a list of sentences as text"),
     ],
 )

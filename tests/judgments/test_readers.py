@@ -67,7 +67,7 @@ def test_pair_corpora_use_their_quoting_rules(tmp_path: Path) -> None:
         (read_stsb, "a,b,1\na,b,nan\n", "row 2: expected a rating, a number from 0 to 5, not 'nan'"),
         (read_stsb, 'a,"' + "b" * 200_000, "row 1: a cell has more than 131,072 characters"),
         (read_wmt, '{"lang": "x", "candidate": null, "reference": "b"}', "row 1: expected a text as candidate, not"),
-        (read_wmt, '{"lang": "x", "candidate": "aa", "reference": "bb"}', "row 1: no column 'score'; Choices: lang, "),
+        (read_wmt, '{"lang": "x", "candidate": "aa", "reference": "bb"}', "row 1: no column 'score'; choices: lang, "),
         (read_wmt, '\n{"lang": ', "row 2: expected a JSON object"),
         (read_stsb, "", "contains no rated segment"),
         (read_mrpc, "", "row 1: .*header"),

@@ -68,7 +68,7 @@ def test_ensembles_are_compared_member_by_member(one: str, other: str, words: st
 @pytest.mark.parametrize(
     ("members", "words"),
     [
-        ("nothing", "member 1 of the ensemble, 'nothing': Choices: twmd"),
+        ("nothing", "member 1 of the ensemble, 'nothing': choices: twmd"),
         ("twmd,", "member 2 of the ensemble, '': Choices"),
         ("ensemble(sbert,twmd)", "an ensemble cannot be a member"),
         ("0*twmd", "a weight is a number from 1e-06 to 1e\\+06, not '0'"),

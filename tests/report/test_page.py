@@ -162,12 +162,12 @@ def test_differences_of_two_systems_equal_the_paired_resamples() -> None:
             difference = sign * (one.cells[i].score - one.cells[0].score)
             low, high = np.percentile(resampled, 2.5), np.percentile(resampled, 97.5)
             digits = 2 if one.hundred else 4
-            shown = [f"{difference:+.{digits}f}†", f"{low:+.{digits}f} to {high:+.{digits}f}"]
+            shown = [f"{difference:+.{digits}f}*", f"{low:+.{digits}f} to {high:+.{digits}f}"]
             assert lines[place + 2 * k : place + 2 * k + 2] == shown
     assert "<title>Scores of a, b and c</title>" in page_of(table)
     assert "<title>Scores of 4 systems</title>" in page_of(comparison([*"abcd"], 3))
     apart = column("apart", np.array([[0.1, 0.2], [0.8, 0.9]]))
-    for p, mark in ((0.04, "†"), (0.06, "")):  # as in the verdict, whatever the interval
+    for p, mark in ((0.04, "*"), (0.06, "")):  # as in the verdict, whatever the interval
         tested = apart._replace(cells=(apart.cells[0], replace(apart.cells[1], p_value=p)))
         page = Page(page_of(SystemComparison(("a", "b"), (tested,), table.resampling)))
         assert (f"+0.7000{mark}\n" in page.text, "b beats a" in page.text) == (True, bool(mark))

@@ -170,7 +170,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("score", {"predictions": ["a"] * 4, "references": ["b"] * 4}, "4 pairs"),
     ("score", TEXTS | {"layer": 5}, "layer is unknown; the fields are"),
     ("list_metrics", {"metric": "twmd"}, "metric is unknown; the fields are"),
-    ("explain", {}, "no tool 'explain'; Choices"),
+    ("explain", {}, "no tool 'explain'; choices"),
 ]
 
 

@@ -155,7 +155,7 @@ def test_dropout_rate_applies_to_training_of_every_family(family: str, tiny_enco
 @pytest.mark.parametrize(
     ("metric", "recipe", "keys", "message"),
     [
-        ("moverscore", {}, {}, r"^moverscore cannot be trained: .*Choices: twmd, trwmd, bertscore_centered, wordset_"),
+        ("moverscore", {}, {}, r"^moverscore cannot be trained: .*choices: twmd, trwmd, bertscore_centered, wordset_"),
         ("twmd", {"batch": 1}, {"centering": "corpus"}, "centering=corpus with a training batch of 1 subtracts"),
         ("twmd", {}, {"idf": "corpus"}, "idf=corpus"),
         ("twmd", {}, {"dtype": "bfloat16"}, "dtype=bfloat16: weights are trained in float32"),

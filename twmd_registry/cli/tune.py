@@ -175,7 +175,8 @@ def _shown(
     for place, trial in enumerate(shown):
         half = half_width(trial.pearson, data)
         ci = half if digits is None else UNDEFINED if math.isnan(half) else f"{half:.{digits}f}"
-        what = "default" if trial is default else "" if place else "best"
+        best = "best" if trial.pearson > default.pearson else "best other"
+        what = "default" if trial is default else "" if place else best
         rows.append(_row(trial, names, digits) | {"ci": ci, "setting": what})
     if digits:  # a key with only one value, such as the batch size, distinguishes nothing
         implied = [name for name in names if len({row[name] for row in rows} - {MISSING}) < 2]

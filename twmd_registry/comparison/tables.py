@@ -103,8 +103,8 @@ def describe_test(comparison: SystemComparison) -> str:
     name = f"{TEST_NAMES[str(test.test)]}, {test.samples} samples, seed {test.seed}"
     pairs = "all pairs of systems" if comparison.columns[0].p_values else f"each system against {visible(baseline)}"
     return (
-        f"{name}: {pairs}. p is the probability of a difference at least this large "
-        "if both came from the same process; * marks p < 0.05. The scores say which system is better."
+        f"{name}: {pairs}. p is the probability of a difference at least this large, "
+        "in either direction, if both came from the same process; * marks p < 0.05."
     )
 
 
