@@ -69,7 +69,7 @@ def test_ensembles_are_compared_member_by_member(one: str, other: str, words: st
     ("members", "words"),
     [
         ("nothing", "member 1 of the ensemble, 'nothing': choices: twmd"),
-        ("twmd,", "member 2 of the ensemble, '': Choices"),
+        ("twmd,", "member 2 of the ensemble, '': choices"),
         ("ensemble(sbert,twmd)", "an ensemble cannot be a member"),
         ("0*twmd", "a weight is a number from 1e-06 to 1e\\+06, not '0'"),
         ("twmd;temperature", "'temperature' is not key=value"),
