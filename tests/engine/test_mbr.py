@@ -115,7 +115,7 @@ def test_more_candidates_than_a_batch_score_alike(monkeypatch: pytest.MonkeyPatc
         ([], "nothing to choose from"),
         ([["a"], []], r"candidates\[1\] is an empty list"),
         (["a text"], r"candidates\[0\] is the text str 'a text'"),
-        ([["a", None]], r"candidates\[0\]\[1\] must be a text; got NoneType None"),
+        ([["a", None]], r"candidates\[0\]\[1\] must be a text; got None"),
     ],
 )
 def test_bad_candidates_are_refused_with_their_row(candidates: Any, message: str) -> None:

@@ -76,3 +76,6 @@ def test_notebook_shows_results_and_escapes_texts() -> None:
     compared = SystemComparison(("<b>", "other"), (column_of(scores)._replace(cells=(column_of(scores).cells * 2)),))
     assert f"<td>{scores.score:.4f}</td>" in compared._repr_html_()
     assert "<b>" not in compared._repr_html_()
+    assert {"Baseline: <b>", f"{scores.score:.4f}", str(scores.signature)} < {
+        *repr(compared).replace("  ", "\n").split("\n")
+    }

@@ -49,7 +49,7 @@ def test_evaluate_scores_against_sources(wanted: dict[str, Any]) -> None:
     ("texts", "message"),
     [
         ({"references": REFERENCES}, "pass sources, one per prediction"),
-        ({"sources": [SOURCES[0], None]}, r"sources\[1\] must be a text; got NoneType None"),
+        ({"sources": [SOURCES[0], None]}, r"sources\[1\] must be a text; got None"),
     ],
 )
 def test_evaluate_names_wrong_sources_and_recovers(texts: dict[str, Any], message: str, wanted: dict[str, Any]) -> None:

@@ -42,6 +42,7 @@ MAX_RESAMPLES = 1_000_000
     systems=Iterable,
     references=Iterable,
     metrics=Iterable,
+    resampling=Resampling | None,
     documents=Iterable,
     scores=Mapping | None,
     progress=Callable | None,

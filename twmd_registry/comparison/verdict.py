@@ -7,7 +7,6 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from twmd_registry.comparison.cells import SIGNIFICANT, MetricColumn, Resampling, number
-from twmd_registry.comparison.text_table import write_table
 from twmd_registry.messages import visible
 from twmd_registry.template import render
 
@@ -21,11 +20,10 @@ class SystemComparison(NamedTuple):
     documents: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        """Return the systems and their scores."""
-        names = [column.name for column in self.columns]
-        scores = [[number(column, cell.score) for cell in column.cells] for column in self.columns]
-        rows = zip(self.systems, *scores, strict=True)
-        return write_table(["system", *names], rows, "txt", ("left", *["right"] * len(names)))
+        """Return the table of the command line: scores, intervals, tests and signatures."""
+        from twmd_registry.comparison.tables import text_table  # which imports this module
+
+        return text_table(self, None)
 
     def _repr_html_(self) -> str:
         text = " ".join(verdict(self)) if self.resampling and self.resampling.test else ""

@@ -234,7 +234,7 @@ def _different_lengths(number: int, references: list[Any]) -> str:
 
 
 def _describe(value: Any) -> str:
-    return f"{type(value).__name__} {' '.join(shown(value, 40).split())}"
+    return "None" if value is None else f"{type(value).__name__} {' '.join(shown(value, 40).split())}"
 
 
 class Pairs(NamedTuple):
