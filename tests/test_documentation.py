@@ -63,6 +63,10 @@ def test_pages_build_as_a_site_without_a_warning(tmp_path: Path) -> None:
     assert [path for path in commands if f'id="{path.replace(" ", "-")}"' not in built["command-line"]] == []
     assert all(f"<code>{key}</code>" in built["keys-and-signatures"] for key in KEYS)
     assert 'id="twmd_registry.score_all"' in built["api"]
+    # Without a server, the index comes from a script, and the worker from the site itself.
+    assert (tmp_path / "site/search/search_index.js").is_file()
+    assert {script for script in re.findall(r'<script src="([^"]+)"', built["api"]) if "//" in script} == set()
+    assert 'src="iframe-worker.js"' in built["api"]
     assert "<!-- " not in built["other-languages"].partition("<article")[2].partition("</article")[0]
 
 

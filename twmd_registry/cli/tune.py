@@ -179,7 +179,8 @@ def _shown(
         what = "default" if trial is default else "" if place else best
         rows.append(_row(trial, names, digits) | {"ci": ci, "setting": what})
     if digits:  # a key with only one value, such as the batch size, distinguishes nothing
-        implied = [name for name in names if len({row[name] for row in rows} - {MISSING}) < 2]
+        every = [_row(trial, names, digits) for trial in (*trials, default)]
+        implied = [name for name in names if len({row[name] for row in every} - {MISSING}) < 2]
         rows = [{name: cell for name, cell in row.items() if name not in implied or name == "layer"} for row in rows]
     return rows
 
