@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -56,6 +58,14 @@ def test_rows_without_a_text_are_left_out_by_an_option_that_counts_them(kind: ty
     with pytest.warns(TwmdWarning, match="left out 2 of 4 rows.*: 1, 3"):
         (counted,) = twmd_registry.score_all(["bleu"], **frame, drop_missing=True)
     assert len(counted) == 2
+
+
+def test_sources_that_no_metric_reads_cause_a_warning() -> None:
+    for metrics, warned in ((["bleu"], 1), (["twmd"], 1), (["bleu", "twmd;against=both"], 0)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            twmd_registry.score_all(metrics, ["a cat sat"], ["a cat"], ["one cat sat"])
+        assert sum("reads the sources" in str(one.message) for one in caught) == warned
 
 
 def test_sacrebleus_metrics_alone_name_empty_texts() -> None:

@@ -121,6 +121,10 @@ def score_command(arguments: Arguments) -> int:
         return _score_on_ray(arguments)
     arguments.paired_bs = arguments.paired_bs or (arguments.against_all and not arguments.paired_ar)
     _check_local(arguments)
+    if arguments.src:
+        from twmd_registry.engine.input_warnings import warn_about_unread_sources
+
+        warn_about_unread_sources([metric.spec for metric in arguments.requested if metric.spec], arguments.src)
     arguments.input = tuple(map(Path, arguments.input))
     if arguments.record:
         check_output(arguments.record, arguments)

@@ -11,7 +11,7 @@ import numpy as np
 from twmd_registry.comparison.lexical import canonical_lexical, is_lexical, warn_about_words
 from twmd_registry.comparison.systems import Sampled, lexical_cell, make_lexical, make_sampled, streams_of
 from twmd_registry.engine.alignment import Alignment
-from twmd_registry.engine.input_warnings import warn_about_blanks
+from twmd_registry.engine.input_warnings import warn_about_blanks, warn_about_unread_sources
 from twmd_registry.engine.pairs import Segments, check_segments, digest_of_texts
 from twmd_registry.engine.result import (
     DOCUMENT_RESAMPLES,
@@ -79,8 +79,8 @@ def score_all(
             corpus score, from 0 to 100. Models of names stay loaded until the next call of `score`.
         predictions: As for `Scorer.score`.
         references: As for `Scorer.score`.
-        sources: The texts that were translated or summarised, one per segment: predictions that equal them are
-            counted, and scorers with ``against=source`` or ``both`` compare predictions with them.
+        sources: The texts that were translated or summarised, one per segment, for scorers with ``against=source`` or
+            ``both``.
         drop_missing: Whether to leave out rows that lack a text, with a warning, instead of failing.
         progress: As for `Scorer.score`.
 
@@ -97,6 +97,7 @@ def score_all(
     checked = check_scorers(ours) if ours or not metrics else []
     drop_missing = drop_missing or any(scorer.options.drop_missing for scorer in checked)
     segments = check_segments(predictions, references, sources, drop_missing=drop_missing)
+    warn_about_unread_sources([scorer.requested for scorer in checked], sources)
     if not checked:
         warn_about_blanks(segments)
     sets = iter(score_segments(checked, segments, progress=progress) if checked else ())

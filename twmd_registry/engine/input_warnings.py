@@ -7,7 +7,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,6 +110,13 @@ def warn_about_blanks(segments: Segments) -> None:
     if blank.any():
         names = name_texts(pairs, blank, range(len(segments.predictions)))
         warn(f"empty texts, which match nothing: {names}.")
+
+
+def warn_about_unread_sources(specs: Iterable[MetricSpec], sources: object) -> None:
+    """Warn about sources in a call whose metrics compare predictions with references only."""
+    read = any(member.against is not None for spec in specs for member in spec.members_or_self)
+    if sources is not None and not read:
+        warn("no metric here reads the sources: set against=source or against=both, or leave them out.")
 
 
 def warn_about_other_nrefs(written: int | str, signature: Signature) -> None:

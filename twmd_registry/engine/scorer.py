@@ -20,6 +20,7 @@ from twmd_registry.engine.input_warnings import (
     warn_about_language,
     warn_about_other_nrefs,
     warn_about_texts,
+    warn_about_unread_sources,
 )
 from twmd_registry.engine.pair_backends import RegressionBackend, SentenceBackend
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments, digest_of_texts, make_pairs
@@ -177,6 +178,7 @@ class Scorer:
             TwmdWarning: At most once per call for each kind of unusual text or setting (docs/bad-input.md).
         """
         segments = check_segments(predictions, references, sources, drop_missing=self.options.drop_missing)
+        warn_about_unread_sources([self.requested], sources)
         return score_segments([self], segments, progress=progress)[0]
 
     @check_types(texts=Iterable, pairs=Integral, seed=Integral)
