@@ -202,7 +202,7 @@ def test_tools_return_the_scores_of_python() -> None:
         assert (result.is_error, words in result.content[0].text) == (True, True)
 
 
-def test_invalid_calls_do_not_stop_the_server_which_ends_with_its_input() -> None:
+def test_invalid_calls_do_not_stop_the_server_which_ends_when_all_are_answered() -> None:
     def call(number: int, method: str, parameters: dict[str, Any]) -> str:
         return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": parameters})
 
@@ -222,12 +222,12 @@ def test_invalid_calls_do_not_stop_the_server_which_ends_with_its_input() -> Non
         process.stdin.flush()
         refusal = json.loads(process.stdout.readline())
         assert (refusal["id"], "'references' occurs twice" in refusal["error"]["message"]) == (4, True)
-        process.stdin.write(call(2, "tools/call", {"name": "score", "arguments": ONE}) + "\n")
-        process.stdin.flush()
-        answer = json.loads(process.stdout.readline())
-        assert (answer["id"], len(answer["result"]["structuredContent"]["scores"])) == (2, 1)
-        assert process.communicate(timeout=PATIENCE) == ("", "")  # and closes its input
-        assert process.returncode == 0
+        cancelled = '{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}'
+        last = call(3, "tools/call", {"name": "score", "arguments": ONE})
+        written, errors = process.communicate(f"{cancelled}\n{last}\n", timeout=PATIENCE)  # and closes its input
+        answer = json.loads(written)
+        assert (answer["id"], len(answer["result"]["structuredContent"]["scores"])) == (3, 1)
+        assert (errors, process.returncode) == ("", 0)
 
 
 ONE = {"predictions": ["it rains"], "references": ["it is raining"]}
