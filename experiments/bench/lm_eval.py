@@ -2,7 +2,7 @@
 for our scoring, and for everything after the model's answers (lm_eval compiles its templates for every document, and
 bootstraps the standard error).
 
-Run by ``make bench``, or alone: ``python -m experiments bench lm_eval PAIRS TRIALS``.
+Run by ``make bench``, or separately: ``python -m experiments bench lm_eval PAIRS TRIALS``.
 """
 
 from __future__ import annotations

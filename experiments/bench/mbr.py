@@ -1,8 +1,8 @@
 """Pairs per second of choosing among candidates: ``mbr``, calls of ``score`` for every pair, and bert_score in a loop.
 
-Run by ``make bench``, or alone: ``python -m experiments bench mbr SEGMENTS CANDIDATES TRIALS``. Seconds are processor
-time of all threads; with OMP_NUM_THREADS=1 every contestant has one thread. The contestants take turns in every trial.
-Slow ones get a single segment, a new one in every trial, some with only 16 candidates.
+Run by ``make bench``, or separately: ``python -m experiments bench mbr SEGMENTS CANDIDATES TRIALS``. Seconds are
+processor time of all threads; with OMP_NUM_THREADS=1 every contestant has one thread. The contestants take turns in
+every trial. Slow ones get a single segment, a new one in every trial, some with only 16 candidates.
 """
 
 from __future__ import annotations

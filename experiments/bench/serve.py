@@ -1,7 +1,7 @@
 """Pairs per second, latency and memory of ``twmd serve`` with 64 concurrent clients, compared with the command line on
 the same texts.
 
-Run by ``make bench``, or alone: ``python -m experiments bench serve ROUNDS TRIALS``.
+Run by ``make bench``, or separately: ``python -m experiments bench serve ROUNDS TRIALS``.
 """
 
 from __future__ import annotations

@@ -446,12 +446,12 @@ def test_recorded_files_are_used_by_default(there: str, scored: Path, run: Run, 
 def test_different_or_missing_file_is_named(scored: Path, run: Run, monkeypatch: Patch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path("a.txt").read_bytes())))
     assert run("score ref.txt -m sbert --record own.json")[0] == 0
-    was, hint = "as it was scored", "Pass all files: RECORD REF... -i HYP..., and --src."
-    missing = f"standard input (-i), {was}, is neither here nor in the record's folder."
+    hint = "Pass all files: RECORD REF... -i HYP..., and --src."
+    missing = "standard input (-i) is neither here nor in the record's folder."
     assert run("verify own.json") == (1, "", f"twmd: own.json: {missing} {hint}\n")
     Path("ref.txt").write_text("another\n", encoding="utf-8")
-    changed = "ref.txt has changed."
-    assert run("verify out.json") == (1, "", f"twmd: out.json: ref.txt (REF), {was}: {changed} {hint}\n")
+    changed = "ref.txt (REF) has changed since it was scored."
+    assert run("verify out.json") == (1, "", f"twmd: out.json: {changed} {hint}\n")
 
 
 def test_record_has_no_local_path_and_replaces_no_input(scored: Path, run: Run) -> None:

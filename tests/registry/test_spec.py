@@ -25,7 +25,7 @@ from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.registry.values import Layers
 
-LAYERS = "a whole number from 0, or from the end, -1 for the last; several as 2-6 or 1,3,6 or last:5"
+LAYERS = "a whole number, negative from the end (-1 for the last); several as 2-6 or 1,3,6 or last:5"
 SEVERAL = "selects several layers: set aggregation to one of: mean, concat, pmeans, routing"
 ROOTS = "other powers of negative numbers are not defined"
 NOT_LAYERS = [

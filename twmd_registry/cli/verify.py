@@ -107,9 +107,9 @@ def _find_inputs(record: Record, path: Path) -> list[list[Path]]:
         here = [place for place in (Path(name), path.parent / name) if inside and place.is_file()]
         same = [place for place in here if digest_of_file(place.read_bytes()) in hashes]
         if not same:
-            lost = f": {here[0]} has changed" if here else ", is neither here nor in the record's folder"
-            missing = f"{name} ({role}), as it was scored{lost}"
-            raise FileError(f"{path}: {missing}. Pass all files: RECORD REF... -i HYP..., and --src.")
+            changed = f"{here[0]} ({role}) has changed since it was scored" if here else ""
+            missing = f"{name} ({role}) is neither here nor in the record's folder"
+            raise FileError(f"{path}: {changed or missing}. Pass all files: RECORD REF... -i HYP..., and --src.")
         files[role].append(same[0])
     return [*files.values()]
 

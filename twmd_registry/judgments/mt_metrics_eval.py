@@ -244,7 +244,7 @@ def _pairs_with(folder: Path, rating: str) -> list[str]:
 
 def _refuse(path: Path, word: str, choices: list[str]) -> NoReturn:
     """Raise FileError for a missing file, with the alternatives."""
-    raise FileError(f"{path}: No such file or directory; {menu(word, choices) if choices else 'nor any other'}.")
+    raise FileError(f"{path}: No such file or directory; {menu(word, choices) if choices else 'there are no others'}.")
 
 
 def _read_pair(

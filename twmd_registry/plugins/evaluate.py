@@ -36,7 +36,7 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
     """One metric of the registry as an `evaluate.Metric`.
 
     ``evaluate.load`` and ``compute`` take every key of the specification and every run option; ``config_name`` is the
-    preset. Arguments of ``compute`` hold for that call.
+    preset. Arguments of ``compute`` apply to that call only.
 
     Rows stay in memory regardless of `evaluate`'s ``keep_in_memory``, because a file would leave its lock behind if a
     computation failed. With ``num_process`` they are in files, through which processes gather them. A metric can be

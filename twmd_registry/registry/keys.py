@@ -147,7 +147,7 @@ _DECLARED = (
         "layer",
         "l",
         "hidden state, or several (0: embeddings)",
-        "a whole number from 0, or from the end, -1 for the last; several as 2-6 or 1,3,6 or last:5 (with aggregation)",
+        "a whole number, negative from the end (-1 for the last); several as 2-6 or 1,3,6 or last:5 (with aggregation)",
         lambda value: Layers.parse(value).value,
     ),
     _key(
@@ -155,7 +155,7 @@ _DECLARED = (
         "ag",
         "how several layers become one vector",
         "single (one layer), mean, concat, pmeans:P,P,.. (each P a whole number from 1 to 99, inf or -inf: other "
-        "powers of negative numbers are not defined, or have no bound), routing:gaussian, or routing:epanechnikov",
+        "powers of negative numbers are undefined or unbounded), routing:gaussian, or routing:epanechnikov",
         lambda value: "single" if value == "single" else str(Aggregation.parse(value)),
         neutral="single",
     ),

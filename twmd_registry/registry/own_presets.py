@@ -81,7 +81,7 @@ def remove_preset(name: str) -> None:
     """Remove a preset that `add_preset` added; raise SpecError if there is none, FileError if that fails."""
     added = added_presets()
     if name not in added:
-        raise SpecError(f"no preset {name!r} was added here; {menu(name, added) if added else 'nor any other'}.")
+        raise SpecError(f"no preset {name!r} was added here; {menu(name, added) if added else 'there are no others'}.")
     try:
         _kept(name).unlink()
         _kept(name).with_suffix(HASHES).unlink(missing_ok=True)
