@@ -27,7 +27,7 @@ from twmd_registry.registry.values import Layers
 
 LAYERS = "a whole number, negative from the end (-1 for the last); several as 2-6 or 1,3,6 or last:5"
 SEVERAL = "selects several layers: set aggregation to one of: mean, concat, pmeans, routing"
-ROOTS = "other powers of negative numbers are not defined"
+ROOTS = "other powers of negative numbers are undefined"
 NOT_LAYERS = [
     "6-2",
     "2-",
