@@ -146,7 +146,7 @@ def outputs() -> Iterator[str]:
         for why, arguments in (
             ("success", ("explain",)),
             ("bad data", ("score", "-i", folder)),
-            ("failed verification", ("verify", record, "-i", *systems[::-1])),
+            ("failed verification", ("verify", json.loads(scores)[0]["signature"], "0.1234", "-i", systems[0])),
             ("bad usage", ("score", "--no-such-option")),
             ("failed check", ("score", "-i", systems[0], "-m", "twmd", "--fail-under", 2)),
         ):
