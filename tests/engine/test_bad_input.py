@@ -257,8 +257,8 @@ def test_public_functions_name_the_argument_of_the_wrong_type(tmp_path: Path) ->
 
 
 EMPTY = (
-    "texts without a token: 1; each scores 0 against text and 1 against another empty text (before any baseline): "
-    "predictions[0]."
+    "texts without a token: 1; each scores 0 against text and 1 against another empty text, before any baseline "
+    "(predictions[0])."
 )
 
 

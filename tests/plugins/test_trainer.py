@@ -318,6 +318,9 @@ def test_rows_of_an_interrupted_evaluation_are_dropped(encoder: Path, tmp_path: 
     with pytest.raises(KeyboardInterrupt):
         run.evaluate()
     assert scores(run.evaluate()) == wanted
+    alone, ids = make_compute_metrics(tiny.tokenizer(), ["chrf"]), np.full((2, 3), 5)
+    with pytest.warns(TwmdWarning, match=r"callbacks=\["):
+        alone(EvalPrediction(predictions=ids, label_ids=ids))
     floats = np.zeros((2, 3, 4))
     with pytest.raises(InputError, match="must be token ids"):
         metrics(EvalPrediction(predictions=np.zeros((2, 3), dtype=int), label_ids=floats))

@@ -93,8 +93,8 @@ def warn_about_texts(pairs: Pairs, models: Sequence[tuple[TextFacts, bool]], row
         if len(set(rows)) < len(rows):  # candidates, each also a reference for the others in its row
             segments = {rows[i] for i in np.flatnonzero(empty[pairs.hyp[pairs.starts]]).tolist()}
             number, named = len(segments), listed(f"candidates[{i}]" for i in sorted(segments))
-        scored = "each scores 0 against text and 1 against another empty text (before any baseline)"
-        warn(f"texts without a token: {number}; {scored}: {named}.")
+        scored = "each scores 0 against text and 1 against another empty text, before any baseline"
+        warn(f"texts without a token: {number}; {scored} ({named}).")
     if truncated := max(int(facts.flags["truncated"].sum()) for facts, _ in models):
         warn(f"distinct texts longer than the limit (truncation, in the signature): {truncated}; each lost its end.")
     if unknown.any():
@@ -109,7 +109,7 @@ def warn_about_blanks(segments: Segments) -> None:
     blank = np.array(list(map(is_blank, pairs.texts)))
     if blank.any():
         names = name_texts(pairs, blank, range(len(segments.predictions)))
-        warn(f"empty texts, which match nothing: {names}.")
+        warn(f"empty texts, which match nothing ({names}).")
 
 
 def warn_about_unread_sources(specs: Iterable[MetricSpec], sources: object) -> None:

@@ -431,6 +431,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         self._predictions: list[str] = []
         self._labels: list[str] = []
         self._loader: Any = None
+        self._warned = False  # that it is not a callback
         self._latest: Evaluation | None = None
         self._evaluations: dict[int, dict[str, Evaluation]] = {}
         self._step = 0  # the weights that were last evaluated
@@ -458,6 +459,9 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         if not compute_result:
             self._predictions, self._labels = predictions, labels
             return {}
+        if self._loader is None and not self._warned:
+            self._warned = True
+            warn(f"no signatures, records or results in model cards are written: {_IN_CALLBACKS}.")
         number = count_rows(self._dataset, len(predictions))
         try:
             references, sources = (
