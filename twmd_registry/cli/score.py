@@ -121,16 +121,16 @@ def score_command(arguments: Arguments) -> int:
         return _score_on_ray(arguments)
     arguments.paired_bs = arguments.paired_bs or (arguments.against_all and not arguments.paired_ar)
     _check_local(arguments)
-    if arguments.src:
-        from twmd_registry.engine.input_warnings import warn_about_unread_sources
-
-        warn_about_unread_sources([metric.spec for metric in arguments.requested if metric.spec], arguments.src)
     arguments.input = tuple(map(Path, arguments.input))
     if arguments.record:
         check_output(arguments.record, arguments)
     baseline = read_record(arguments.fail_if_worse) if arguments.fail_if_worse else None
     specs = [member for metric in arguments.requested if metric.spec for member in metric.spec.members_or_self]
     tasks = read_tasks(arguments, join_documents=any(spec.align for spec in specs))
+    if arguments.src:
+        from twmd_registry.engine.input_warnings import warn_about_unread_sources
+
+        warn_about_unread_sources([metric.spec for metric in arguments.requested if metric.spec], arguments.src)
     display = {"short": arguments.short, "segments": arguments.sentence_level, "against_all": arguments.against_all}
     comparison, record, *_ = score_and_compare(tasks, arguments, _resampling(arguments), **display)
     with printed(_render(comparison, arguments)):
