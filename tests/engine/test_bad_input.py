@@ -157,7 +157,7 @@ def test_untuned_layer_is_announced_once(bert: str) -> None:
         (np.array("a cat"), ["a"], "predictions must be a list of texts, one per segment; got str 'a cat'"),
         (pd.DataFrame({"pred": ["a"]}), ["a"], "predictions must be a list of texts, one per segment; got DataFrame"),
         (["a", "b"], [["a"], ["b", 3]], r"references\[1\]\[1\] must be a text; got int"),
-        (pa.array(["a", None]), ["a", "b"], r"predictions\[1\] must be a text; got NoneType"),
+        (pa.array(["a", None]), ["a", "b"], r"predictions\[1\] must be a text; got None"),
         (pa.array([b"a"]), ["a"], r"predictions\[0\] must be a text; got bytes"),
         (["a", "b"], [["a"], []], r"references\[1\] is an empty list"),
         (["a", "b"], [["a"], "b"], r"references\[1\] is a text but references\[0\] is a list"),

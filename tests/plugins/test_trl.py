@@ -131,7 +131,7 @@ def test_message_that_only_calls_tools_is_scored_as_an_empty_text() -> None:
     [None, 1.5, [], ["it rains"], {"role": "assistant", "content": "it rains"}, [{"content": [{"type": "image"}]}]],
 )
 def test_non_text_completion_is_refused_with_its_row(completion: object) -> None:
-    with pytest.raises(InputError, match=r"predictions\[1\] must be a text; got NoneType"):
+    with pytest.raises(InputError, match=r"predictions\[1\] must be a text; got None"):
         reward_function("sbert")(["it rains", completion], reference=["rain", "it rains"])
 
 
