@@ -25,7 +25,7 @@ EXTRAS = {"large", "multilingual", "ray", "train", "demo", "plots", "dev", "torc
 EXTRAS |= {"inspect", "lm_eval", "mlflow", "serve"}
 LARGEST = {".safetensors": 3 << 20}
 """Bytes of a file, by suffix; half a megabyte for every other. An adapter of all twelve layers has 2.7 million."""
-LARGEST_WHEEL = 15_000_000
+LARGEST_WHEEL = 20_000_000
 
 USER = """
 from typing import assert_type
@@ -141,7 +141,7 @@ def test_every_packaged_file_and_every_source_has_exactly_one_licence() -> None:
     assert all(licences.values())
 
 
-def test_wheel_contains_the_licences_and_is_below_15_megabytes(wheel: Mapping[str, bytes], dist: Path) -> None:
+def test_wheel_contains_the_licences_and_is_below_20_megabytes(wheel: Mapping[str, bytes], dist: Path) -> None:
     held = {name.partition("/licenses/")[2] for name in wheel if "/licenses/" in name}
     assert held == {"LICENSE", "LICENSES/README.md"}
     (path,) = dist.glob("*.whl")

@@ -23,7 +23,7 @@ ADAPTERS = {
     "rated-twmd": ("twmd", "embedded-tuned"),
     "rated-mpnet": ("twmd", "mpnet-tuned"),
     "rated-multilingual": ("twmd", "multilingual-tuned"),
-    "mlqe-source": ("twmd", "multilingual-source-tuned"),
+    "rated-source": ("twmd", "multilingual-source-tuned"),
     "stsb-siamese": ("stsscore", "embedded"),
     "stsb-mpnet": ("stsscore", "mpnet-stsb"),
     "stsb-multilingual": ("stsscore", "multilingual"),
