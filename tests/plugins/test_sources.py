@@ -85,7 +85,7 @@ def test_service_scores_against_sources(wanted: dict[str, Any]) -> None:
     pytest.importorskip("prometheus_client")
     from twmd_registry.serve.service import Service, ServiceError
 
-    service = Service({"twmd": twmd_registry.load("twmd", against="source")}, max_letters=100)
+    service = Service({"twmd": twmd_registry.load("twmd", against="source")}, max_characters=100)
 
     async def answer() -> list[Any]:
         async with service.running():

@@ -26,7 +26,7 @@ HTTP_ONLY = ("host", "port", "api_key_file", "max_bytes")
 @declare.flag("--mcp", "Serve MCP tools on standard input and output instead of HTTP.")
 @declare.option("--max-bytes", "N", "Maximum bytes of a request (default: 1000000).", default=1_000_000)
 @declare.option("--max-pairs", "N", "Maximum pairs of a request (default: 1000).", default=1_000)
-@declare.option("--max-letters", "N", "Maximum characters of a text (default: 20000).", default=20_000)
+@declare.option("--max-characters", "N", "Maximum characters of a text (default: 20000).", default=20_000)
 @declare.option("--max-waiting", "N", "Maximum requests in the queue; others get 429 (default: 256).", default=256)
 @declare.option("--timeout", "N", "Seconds before a request is abandoned (default: 60).", default=60)
 @declare.settings
@@ -45,7 +45,7 @@ def serve_command(arguments: Arguments) -> int:
 
     names = [metric.name for metric in arguments.requested]
     scorers = dict(zip(names, make_scorers(arguments.requested, options_of(arguments)), strict=True))
-    limits = ("max_bytes", "max_pairs", "max_letters", "max_waiting", "timeout")
+    limits = ("max_bytes", "max_pairs", "max_characters", "max_waiting", "timeout")
     service = Service(scorers, **{name: getattr(arguments, name) for name in limits})
     if arguments.mcp:
         serve_mcp(service)

@@ -65,7 +65,7 @@ class Service:
         scorers: Scorers by the name that requests use.
         max_bytes: Maximum bytes of a request's body.
         max_pairs: Maximum pairs per request.
-        max_letters: Maximum characters of a text.
+        max_characters: Maximum characters of a text.
         max_waiting: Maximum requests in the queues.
         timeout: Seconds after which an unanswered request fails.
     """
@@ -73,7 +73,7 @@ class Service:
     scorers: Mapping[str, Scorer]
     max_bytes: int = 1_000_000
     max_pairs: int = 1_000
-    max_letters: int = 20_000
+    max_characters: int = 20_000
     max_waiting: int = 256
     timeout: int = 60
 
@@ -142,8 +142,8 @@ class Service:
         sources = segments.sources or [""] * len(segments.predictions)
         for row, texts in enumerate(zip(*segments[:2], sources, strict=True)):
             longest = max(map(len, (texts[0], *texts[1], texts[2])))
-            if longest > self.max_letters:
-                limit = f"send texts of at most {self.max_letters:,}"
+            if longest > self.max_characters:
+                limit = f"send texts of at most {self.max_characters:,}"
                 raise ServiceError(413, f"row {row} has a text of {longest:,} characters: {limit}.")
 
     async def _answer(self, metric: str, segments: Segments, make: Callable[[ScoreSet], Answer]) -> Answer:
