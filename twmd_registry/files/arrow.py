@@ -151,5 +151,5 @@ def _typed(values: dict[str, Any], columns: Columns) -> dict[str, Any]:
 
 
 def _writable(text: str) -> str:
-    """Escape lone surrogates, which JSON can hold and Arrow cannot."""
+    """Escape lone surrogates, which JSON allows but Arrow does not."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -62,7 +62,7 @@ class ScoredDataset:
 
 
 def summarise(scores: Sequence[ScoreSet], warnings: Sequence[str], device: str) -> str:
-    """Write what a record needs to know of a batch besides its scores."""
+    """Return the facts about a batch, besides its scores, that a record needs, as JSON."""
     counts, nrefs = [score.counts.as_dict() for score in scores], [score.signature.nrefs for score in scores]
     return json.dumps({"counts": counts, "nrefs": nrefs, "warnings": warnings, "environment": environment(device)})
 
@@ -70,7 +70,7 @@ def summarise(scores: Sequence[ScoreSet], warnings: Sequence[str], device: str) 
 def make_dataset_record(
     metrics: Sequence[tuple[str, str, Hashes]], tables: Iterable[tuple[Any, bool]], started: float, **about: Any
 ) -> ScoredDataset:
-    """Make the record of a data set.
+    """Create the record of a data set.
 
     Args:
         metrics: For every metric the column of its scores, the signature, and the hashes that `ScoreSet` has.
