@@ -117,6 +117,15 @@ class MetricColumn(NamedTuple):
     p_values: tuple[tuple[float | None, ...], ...] = ()
 
 
+class ScoreTable(NamedTuple):
+    """A table of scores. The first system is the baseline; `documents` names every segment's document, if known."""
+
+    systems: tuple[str, ...]
+    columns: tuple[MetricColumn, ...]
+    resampling: Resampling | None = None
+    documents: tuple[str, ...] = ()
+
+
 def number(column: MetricColumn, value: float, digits: int | None = None) -> str:
     """Format a score with 4 decimals, or 2 on a scale to 100, unless `digits` is set."""
     return f"{value:.{(2 if column.hundred else 4) if digits is None else digits}f}"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import textwrap
 
-from twmd_registry.comparison.cells import SIGNIFICANT, MetricColumn, SystemScore, number
+from twmd_registry.comparison.cells import SIGNIFICANT, MetricColumn, ScoreTable, SystemScore, number
 from twmd_registry.comparison.text_table import escape_latex, table_width, write_table
-from twmd_registry.comparison.verdict import SystemComparison
 from twmd_registry.engine.result import COUNTS
 from twmd_registry.messages import visible
 from twmd_registry.registry.names import OUTPUTS
@@ -15,7 +14,7 @@ from twmd_registry.registry.names import OUTPUTS
 TEST_NAMES = {"bs": "paired bootstrap resampling", "ar": "paired approximate randomisation"}
 
 
-def text_table(comparison: SystemComparison, digits: int | None) -> str:
+def text_table(comparison: ScoreTable, digits: int | None) -> str:
     """Write a table for the terminal: a row per metric for one system, a row per system for several."""
     table = _side_by_side(comparison, digits, "txt") if comparison.systems[1:] else _one_system(comparison, digits)
     test = textwrap.fill(describe_test(comparison), table_width(), break_long_words=False, break_on_hyphens=False)
@@ -24,7 +23,7 @@ def text_table(comparison: SystemComparison, digits: int | None) -> str:
     return "\n\n".join(filter(None, [*tables, test, signatures]))
 
 
-def paper_table(comparison: SystemComparison, digits: int | None, form: str) -> str:
+def paper_table(comparison: ScoreTable, digits: int | None, form: str) -> str:
     """Write a table in LaTeX (``tex``) or Markdown (``md``), with an explanation of its marks and the signatures."""
     tables = [_side_by_side(comparison, digits, form)]
     tables += [*_matrices(comparison, form), *_documents(comparison, digits, form)]
@@ -34,7 +33,7 @@ def paper_table(comparison: SystemComparison, digits: int | None, form: str) -> 
     return "\n\n".join([*tables, *lines, signatures])
 
 
-def _one_system(comparison: SystemComparison, digits: int | None) -> str:
+def _one_system(comparison: ScoreTable, digits: int | None) -> str:
     outputs = [output for output in OUTPUTS if any(output in column.cells[0].sides for column in comparison.columns)]
     rows = []
     for column in comparison.columns:
@@ -45,7 +44,7 @@ def _one_system(comparison: SystemComparison, digits: int | None) -> str:
     return write_table(["metric", "system", "score", *outputs], rows, "txt", align)
 
 
-def _side_by_side(comparison: SystemComparison, digits: int | None, form: str) -> str:
+def _side_by_side(comparison: ScoreTable, digits: int | None, form: str) -> str:
     names, columns = list(comparison.systems), comparison.columns
     if len(names) > 1:
         names[0] = f"Baseline: {names[0]}"
@@ -54,7 +53,7 @@ def _side_by_side(comparison: SystemComparison, digits: int | None, form: str) -
     return write_table(["system", *heads], rows, form, ("left", *("right",) * len(columns)), whole=True)
 
 
-def _matrices(comparison: SystemComparison, form: str) -> list[str]:
+def _matrices(comparison: ScoreTable, form: str) -> list[str]:
     """Write a matrix of pairwise p-values per metric, if all pairs were tested."""
     names, matrices = list(comparison.systems), list[str]()
     for column in comparison.columns:
@@ -68,7 +67,7 @@ def _matrices(comparison: SystemComparison, form: str) -> list[str]:
     return matrices
 
 
-def _documents(comparison: SystemComparison, digits: int | None, form: str) -> list[str]:
+def _documents(comparison: ScoreTable, digits: int | None, form: str) -> list[str]:
     """Write a table with a row per document and system; none without documents."""
     rows = []
     for document in dict.fromkeys(comparison.documents):
@@ -95,7 +94,7 @@ def _score(column: MetricColumn, cell: SystemScore, digits: int | None) -> str:
     return shown
 
 
-def describe_test(comparison: SystemComparison) -> str:
+def describe_test(comparison: ScoreTable) -> str:
     """Explain the comparison's test and marks; empty without a test."""
     test, baseline = comparison.resampling, comparison.systems[0]
     if test is None or not test.test:
@@ -108,7 +107,7 @@ def describe_test(comparison: SystemComparison) -> str:
     )
 
 
-def signature_lines(comparison: SystemComparison) -> list[str]:
+def signature_lines(comparison: ScoreTable) -> list[str]:
     """Return every column's signature, prefixed with the column's name if that is not the signature's metric."""
     lines = []
     for column in comparison.columns:
@@ -117,7 +116,7 @@ def signature_lines(comparison: SystemComparison) -> list[str]:
     return lines
 
 
-def tsv_table(comparison: SystemComparison, digits: int | None) -> str:
+def tsv_table(comparison: ScoreTable, digits: int | None) -> str:
     """Write tab-separated values: a line per system and metric, then one per document; the signature comes last."""
     lines = [["system", "metric", "score", *OUTPUTS, "mean", "ci", "p_value", *COUNTS, "signature"]]
     documents = dict.fromkeys(comparison.documents)
@@ -134,7 +133,7 @@ def tsv_table(comparison: SystemComparison, digits: int | None) -> str:
     return "\n".join("\t".join(line) for line in lines)
 
 
-def json_table(comparison: SystemComparison, *, segments: bool) -> str:
+def json_table(comparison: ScoreTable, *, segments: bool) -> str:
     """Write a JSON object per system and metric in full precision, with per-segment scores if `segments`."""
     rows = []
     for system, column, cell in _cells(comparison):
@@ -149,7 +148,7 @@ def json_table(comparison: SystemComparison, *, segments: bool) -> str:
     return json.dumps(rows, indent=2, allow_nan=False)
 
 
-def sentence_lines(comparison: SystemComparison, digits: int | None, *, header: bool) -> str:
+def sentence_lines(comparison: ScoreTable, digits: int | None, *, header: bool) -> str:
     """Write a line per segment with a tab-separated column per system and metric; `digits` as for `number`."""
     cells = _cells(comparison)
     lines = ["\t".join(f"{_escape(system)}:{column.name}" for system, column, _ in cells)] if header else []
@@ -157,7 +156,7 @@ def sentence_lines(comparison: SystemComparison, digits: int | None, *, header: 
     return "\n".join([*lines, *("\t".join(row) for row in zip(*numbers, strict=True))])
 
 
-def _cells(comparison: SystemComparison) -> list[tuple[str, MetricColumn, SystemScore]]:
+def _cells(comparison: ScoreTable) -> list[tuple[str, MetricColumn, SystemScore]]:
     systems = enumerate(comparison.systems)
     return [(system, column, column.cells[i]) for i, system in systems for column in comparison.columns]
 

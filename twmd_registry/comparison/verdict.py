@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import NamedTuple
 
-from twmd_registry.comparison.cells import SIGNIFICANT, MetricColumn, Resampling, number
+from twmd_registry.comparison.cells import SIGNIFICANT, MetricColumn, ScoreTable, number
+from twmd_registry.comparison.tables import text_table
 from twmd_registry.messages import visible
 from twmd_registry.template import render
 
 
-class SystemComparison(NamedTuple):
-    """A table of scores. The first system is the baseline; `documents` names every segment's document, if known."""
+class SystemComparison(ScoreTable):
+    """A comparison of systems, which prints as the command line's table and shows its verdict in a notebook."""
 
-    systems: tuple[str, ...]
-    columns: tuple[MetricColumn, ...]
-    resampling: Resampling | None = None
-    documents: tuple[str, ...] = ()
+    __slots__ = ()
 
     def __repr__(self) -> str:
         """Return the table of the command line: scores, intervals, tests and signatures."""
-        from twmd_registry.comparison.tables import text_table  # which imports this module
-
         return text_table(self, None)
 
     def _repr_html_(self) -> str:
