@@ -46,7 +46,7 @@ def _ray() -> Iterator[None]:
     ):
         patch.setenv("RAY_worker_niceness", "0")  # Ray's workers, of niceness 15, would wait for all other tests
         ray.init(
-            num_cpus=4 + SPARE_CPUS,  # a failed run's worker keeps one until its error is forgotten
+            num_cpus=1 + SPARE_CPUS,
             include_dashboard=False,
             logging_level="ERROR",
             log_to_driver=False,

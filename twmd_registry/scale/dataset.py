@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import uuid
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,7 +92,9 @@ def score_dataset(
     job = ScoringJob(scorers, Columns(prediction, names), strict)
     check_columns(dataset.columns() or [], job)
     pool = make_pool(num_workers, num_gpus, scorers[0].options.device)
-    return add_scores(dataset, job, sum_corpus([dataset], job, pool), pool)
+    with job.workers_end():
+        sums = sum_corpus([dataset], job, pool)
+    return add_scores(dataset, job, sums, pool)
 
 
 def check_metrics(metrics: Sequence[Scorer | str]) -> list[Scorer]:
@@ -129,6 +133,27 @@ class ScoringJob:
     def __post_init__(self) -> None:
         """Load the models to get their signatures."""
         self.signatures = [scorer.signature for scorer in self.scorers]
+        self._name = f"twmd-{uuid.uuid4().hex}"
+
+    def name_worker(self) -> dict[str, str]:
+        """Return Ray's arguments for a new actor: a name, by which it can be ended."""
+        return {"name": f"{self._name}-{uuid.uuid4().hex}"}
+
+    @contextlib.contextmanager
+    def workers_end(self) -> Iterator[None]:
+        """End the job's actors at the end of the block.
+
+        Ray keeps a failed run's actors, and their CPUs, as long as its error is referenced.
+        """
+        ray = import_ray()
+        try:
+            yield
+        finally:
+            with contextlib.suppress(ray.exceptions.RayError, RuntimeError, OSError):  # Ray itself has ended
+                for name in ray.util.list_named_actors():
+                    if name.startswith(self._name):
+                        with contextlib.suppress(ValueError):  # the actor has ended meanwhile
+                            ray.kill(ray.get_actor(name))
 
     def read(self, batch: Any) -> tuple[Segments, list[int], list[str | None]]:
         """Return the rows of a batch (`pyarrow.Table`) that can be scored, their numbers, and for every row the reason
@@ -213,10 +238,11 @@ def _map(dataset: Any, worker: type, arguments: tuple[Any, ...], pool: dict[str,
     from ray.util.annotations import RayDeprecationWarning
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RayDeprecationWarning)  # Ray 2.64 drops max_task_retries
+        warnings.simplefilter("ignore", RayDeprecationWarning)  # Ray 2.64 drops this argument and ray_remote_args_fn
         return dataset.map_batches(
             worker,
             fn_constructor_args=arguments,
+            ray_remote_args_fn=arguments[0].name_worker,
             batch_size=_BATCH,
             batch_format="pyarrow",
             max_task_retries=_RETRIES,

@@ -94,7 +94,7 @@ def score_files(
     folder = _Folder(output)
     settings = {"signatures": job.signatures, "columns": columns, "inputs": [file[2:] for file in found]}
     if not folder.prepare(json.dumps(settings, indent=1), resume=resume):
-        with _on_ray():
+        with _on_ray(), job.workers_end():
             _run(job, found, folder, make_pool(num_workers, num_gpus, scorers[0].options.device))
     inputs = tuple({"name": file.path.rpartition("/")[2], "bytes": file.bytes} for file in found)
     tables = folder.tables([*columns_of(scorers), SUMMARY])
