@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from twmd_registry.comparison.cells import SIGNIFICANT, MetricColumn, ScoreTable, number
-from twmd_registry.comparison.tables import text_table
 from twmd_registry.messages import visible
 from twmd_registry.template import render
 
@@ -18,6 +17,8 @@ class SystemComparison(ScoreTable):
 
     def __repr__(self) -> str:
         """Return the table of the command line: scores, intervals, tests and signatures."""
+        from twmd_registry.comparison.tables import text_table  # imports torch
+
         return text_table(self, None)
 
     def _repr_html_(self) -> str:
